@@ -3,12 +3,14 @@
 
 mod arguments;
 mod command_line;
+mod defaults;
 mod environment;
 mod getopt;
 mod help;
 mod integer;
 mod launching;
 mod osu;
+mod overview;
 mod pairing;
 mod planning;
 mod plugins;
@@ -18,7 +20,7 @@ mod reporting;
 mod suspicious_options;
 mod sweeping;
 
-pub use arguments::BenchArguments;
+pub use arguments::{BenchArguments, units_of};
 pub use command_line::{Command, job_words, parse};
 pub use environment::Environment;
 pub use launching::LaunchingArguments;

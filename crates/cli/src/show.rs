@@ -14,7 +14,10 @@ use busbw_core::{
 };
 use busbw_logs::measurement::Measurement;
 
-use crate::{options::ShowArguments, sweep};
+use crate::{
+    options::{ShowArguments, units_of},
+    sweep,
+};
 use busbw_analysis::explain::{self, Hardware};
 use busbw_analysis::sweep::{Outcome, RESULT_FILE, read as read_sweep};
 use busbw_core::exit::ExitError;
@@ -63,7 +66,12 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     let mut output: Box<dyn Render> = match (arguments.csv, arguments.json) {
         (true, _) => Box::new(Csv::new(stdout)),
         (_, true) => Box::new(JsonLines(stdout)),
-        _ => render::table(&record.run.plan, stdout),
+        _ => {
+            let plan = &record.run.plan;
+            let units = units_of(plan.benchmark, plan.style, plan.latency, arguments.units)
+                .map_err(|why| ExitError::new(Exit::Usage, why))?;
+            render::table(plan, units, stdout)
+        }
     };
     let printed = output
         .run(&record.run)

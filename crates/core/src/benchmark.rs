@@ -35,6 +35,15 @@ impl Benchmark {
         collective.or_else(|| Messages::from_name(name).map(Benchmark::Messages)).or(pairs)
     }
 
+    /// The benchmark that a person means: `AllReduce`, `all-reduce` and `allreduce` are `all_reduce`.
+    pub fn from_spelling(word: &str) -> Option<Benchmark> {
+        let meant = squashed(word);
+        let collectives = Collective::every().map(Benchmark::Collective);
+        let mut all =
+            collectives.chain(Messages::ALL.map(Benchmark::Messages)).chain([Benchmark::Pairs]);
+        all.find(|benchmark| squashed(benchmark.name()) == meant)
+    }
+
     /// The collective, if it is one.
     pub const fn collective(self) -> Option<Collective> {
         match self {
@@ -50,6 +59,11 @@ impl Benchmark {
             Benchmark::Collective(_) | Benchmark::Pairs => None,
         }
     }
+}
+
+/// A name without what people write differently: capitals, `_` and `-`.
+pub(crate) fn squashed(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '_' | '-')).map(|c| c.to_ascii_lowercase()).collect()
 }
 
 impl Serialize for Benchmark {
@@ -87,6 +101,28 @@ impl fmt::Display for Benchmark {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spellings_of_people() {
+        for (word, name) in [
+            ("allreduce", "all_reduce"),
+            ("all-reduce", "all_reduce"),
+            ("AllReduce", "all_reduce"),
+            ("reduce-scatter", "reduce_scatter"),
+            ("all_to_all", "alltoall"),
+            ("AlltoAllv", "alltoallv"),
+            ("SendRecv", "sendrecv"),
+            ("reduce", "reduce"),
+        ] {
+            assert_eq!(Benchmark::from_spelling(word).map(Benchmark::name), Some(name), "{word}");
+        }
+        assert_eq!(Benchmark::from_spelling("reduceall"), None);
+        let all =
+            Collective::every().map(Benchmark::from).chain(Messages::ALL.map(Benchmark::from));
+        for benchmark in all {
+            assert_eq!(Benchmark::from_spelling(benchmark.name()), Some(benchmark));
+        }
+    }
 
     #[test]
     fn names_are_unique_and_survive_a_record() {

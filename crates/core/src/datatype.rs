@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::benchmark::squashed;
+
 /// An element type. The order is that of `-d all` (nccl-tests src/common.cu:60-75).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -83,8 +85,49 @@ impl DataType {
         }
     }
 
+    /// The type that a person means: nccl-tests' name, or that of PyTorch, NCCL or IEEE, such as `bf16`, `float16`, `fp32`.
+    pub fn from_spelling(word: &str) -> Option<DataType> {
+        let meant = squashed(word);
+        let known = DataType::ALL.into_iter().find(|datatype| datatype.name() == meant);
+        known.or(match meant.as_str() {
+            "f16" | "fp16" | "float16" => Some(DataType::Half),
+            "f32" | "fp32" | "float32" => Some(DataType::Float),
+            "f64" | "fp64" | "float64" => Some(DataType::Double),
+            "bf16" => Some(DataType::Bfloat16),
+            "fp8e4m3" | "float8e4m3" => Some(DataType::F8e4m3),
+            "fp8e5m2" | "float8e5m2" => Some(DataType::F8e5m2),
+            _ => None,
+        })
+    }
+
     /// The type of that nccl-tests name.
     pub fn from_name(name: &str) -> Option<DataType> {
         DataType::ALL.into_iter().find(|t| t.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_people() {
+        for (word, datatype) in [
+            ("bf16", DataType::Bfloat16),
+            ("float16", DataType::Half),
+            ("FP16", DataType::Half),
+            ("fp32", DataType::Float),
+            ("float64", DataType::Double),
+            ("fp8_e4m3", DataType::F8e4m3),
+            ("float8-e5m2", DataType::F8e5m2),
+            ("INT8", DataType::Int8),
+        ] {
+            assert_eq!(DataType::from_spelling(word), Some(datatype), "{word}");
+        }
+        // Which of the two is meant, nobody can say.
+        assert_eq!(DataType::from_spelling("fp8"), None);
+        for datatype in DataType::ALL {
+            assert_eq!(DataType::from_spelling(datatype.name()), Some(datatype));
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Writes a command's output to stdout, as text or JSON. A closed pipe is no failure.
 //! Not a run's rows (`busbw_runner::outputs`).
 
-use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::{
+    io::{self, BufWriter, IsTerminal, StdoutLock, Write},
+    sync::OnceLock,
+};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -24,9 +27,32 @@ pub fn answer(write: impl FnOnce(&mut Out, bool) -> io::Result<()>) -> Result<()
     }
 }
 
-/// Whether stdout is a terminal and colours are wanted.
+/// When colours are printed: `--color`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Colour {
+    /// Where stdout is a terminal and NO_COLOR is not set.
+    #[default]
+    Auto,
+    /// Also into a file or a pipe.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+static COLOUR: OnceLock<Colour> = OnceLock::new();
+
+/// Sets for this process when colours are printed. The first call counts.
+pub fn set_colour(colour: Colour) {
+    COLOUR.get_or_init(|| colour);
+}
+
+/// Whether stdout gets colours.
 pub fn wants_colour() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    match COLOUR.get().copied().unwrap_or_default() {
+        Colour::Auto => io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        Colour::Always => true,
+        Colour::Never => false,
+    }
 }
 
 /// A line of JSON.

@@ -6,7 +6,10 @@ use busbw_core::{
     record::{End, GpuMemory, Row, Run},
 };
 
-use super::number::{general, or_nan};
+use super::{
+    Units,
+    number::{general, or_nan},
+};
 
 /// Share of NCCL_TESTS_MIN_BW below which a run fails (nccl-tests src/common.cu:1850).
 const MIN_BW_SHARE: f64 = 0.9;
@@ -60,14 +63,18 @@ pub fn somebody_is_slow(row: &Row) -> bool {
 }
 
 /// The lines after the last row (nccl-tests src/util.cu:790-857).
-pub(super) fn text(run: &Run, end: &End) -> String {
+pub(super) fn text(run: &Run, end: &End, units: Units) -> String {
     let gate = match end.min_bandwidth_held {
         None => "",
         Some(true) => "OK",
         Some(false) => "FAILED",
     };
-    let average =
-        if end.average_busbw.is_nan() { "N/A".to_owned() } else { general(end.average_busbw) };
+    let average = match (end.average_busbw, units) {
+        (average, _) if average.is_nan() => "N/A".to_owned(),
+        // nccl-tests' line names no unit.
+        (average, Units::Gigabytes) => general(average),
+        (average, other) => format!("{} {}", general(other.of(average)), other.name()),
+    };
     let mut text = checks(end);
     text += &format!("# {:<20} : {average} {gate}\n", "Avg bus bandwidth");
     text += &format!("#\n# Collective test concluded: {}\n", run.plan.program);

@@ -7,6 +7,7 @@
 pub mod answer;
 mod closing;
 mod csv;
+mod details;
 mod finding;
 mod footer;
 mod incidents;
@@ -20,6 +21,7 @@ mod pairs;
 mod report_json;
 mod table;
 mod time_left;
+mod units;
 mod warnings;
 
 use std::io::{self, Write};
@@ -33,6 +35,7 @@ use busbw_core::{
 pub use closing::Closing;
 pub use csv::Csv;
 pub use csv::lines;
+pub use details::{row_details, run_details};
 pub use finding::{findings, wrapped};
 pub use footer::{Totals, gate_held, somebody_is_slow};
 pub use json_lines::JsonLines;
@@ -43,6 +46,7 @@ pub use osu::OsuTable;
 pub use pairs::PairsTable;
 pub use table::Table;
 pub use time_left::{Left, time_left};
+pub use units::Units;
 pub use warnings::{row_warnings, run_warnings};
 
 /// An output that follows a record as it grows.
@@ -71,13 +75,13 @@ pub trait Render {
     fn end(&mut self, end: &End) -> io::Result<()>;
 }
 
-/// The table of what `plan` measures, on `out`.
-pub fn table<W: Write + 'static>(plan: &Plan, out: W) -> Box<dyn Render> {
+/// The table of what `plan` measures, on `out`, with bandwidths in `units` where it has columns of them.
+pub fn table<W: Write + 'static>(plan: &Plan, units: Units, out: W) -> Box<dyn Render> {
     match plan.benchmark {
         _ if plan.style == Style::Osu => Box::new(OsuTable::new(out)),
         Benchmark::Collective(_) if plan.latency => Box::new(LatencyTable::new(out)),
-        Benchmark::Collective(_) => Box::new(Table::new(out)),
-        Benchmark::Messages(_) => Box::new(MessagesTable::new(out)),
+        Benchmark::Collective(_) => Box::new(Table::new(units, out)),
+        Benchmark::Messages(_) => Box::new(MessagesTable::new(units, out)),
         Benchmark::Pairs => Box::new(PairsTable::new(out)),
     }
 }

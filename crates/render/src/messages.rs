@@ -12,7 +12,7 @@ use busbw_core::{
 };
 
 use super::{
-    Render, footer,
+    Render, Units, footer,
     number::{fixed, or_nan},
     table::devices,
 };
@@ -21,13 +21,14 @@ use super::{
 #[derive(Debug)]
 pub struct MessagesTable<W> {
     out: W,
+    units: Units,
     run: Option<Run>,
 }
 
 impl<W: Write> MessagesTable<W> {
-    /// A table on `out`.
-    pub fn new(out: W) -> MessagesTable<W> {
-        MessagesTable { out, run: None }
+    /// A table on `out`, bandwidths in `units`.
+    pub fn new(units: Units, out: W) -> MessagesTable<W> {
+        MessagesTable { out, units, run: None }
     }
 
     fn write(&mut self, text: &str) -> io::Result<()> {
@@ -45,7 +46,7 @@ impl<W: Write> Render for MessagesTable<W> {
         if let Some(reduced) = run.reduced_max_bytes {
             text += &format!("#\n# -e is lowered to {reduced}: memory\n");
         }
-        text += &header(test);
+        text += &header(test, self.units);
         self.run = Some(run.clone());
         self.write(&text)
     }
@@ -54,7 +55,7 @@ impl<W: Write> Render for MessagesTable<W> {
         if self.run.is_none() || !row.shown {
             return Ok(());
         }
-        let text = line(row);
+        let text = line(row, self.units);
         self.write(&text)
     }
 
@@ -86,7 +87,7 @@ fn about(test: Messages, plan: &Plan) -> String {
     }
 }
 
-fn header(test: Messages) -> String {
+fn header(test: Messages, units: Units) -> String {
     let lead = |a, b| format!("# {a:>10}  {b:>8}");
     let samples = |unit: bool| {
         let cells = ["min", "p50", "p99", "p99.9", "max"];
@@ -97,7 +98,7 @@ fn header(test: Messages) -> String {
     } else {
         (
             format!("  {:>10}  {:>6}  {:>12}", "bandwidth", "±95%", "messages"),
-            format!("  {:>10}  {:>6}  {:>12}", "(GB/s)", "(%)", "(/s)"),
+            format!("  {:>10}  {:>6}  {:>12}", format!("({})", units.name()), "(%)", "(/s)"),
         )
     };
     let pad = main.chars().count();
@@ -111,7 +112,7 @@ fn header(test: Messages) -> String {
     text + &format!("{}{units}{}\n", lead("(B)", ""), samples(true))
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &Row, units: Units) -> String {
     let lead = format!("{:12}  {:>8}", row.size, row.datatype.name());
     if let Some(reason) = &row.waived {
         return format!("{lead}  waived: {reason}\n");
@@ -127,8 +128,11 @@ fn line(row: &Row) -> String {
     } else {
         // Rates of gigabyte messages are below one a second.
         let rate = fixed(figures.rate, if figures.rate < 10.0 { 3 } else { 0 });
-        text +=
-            &format!("  {:>10}  {:>6}  {rate:>12}", gigabytes(half.figures.algbw), interval(half));
+        text += &format!(
+            "  {:>10}  {:>6}  {rate:>12}",
+            bandwidth(half.figures.algbw, units),
+            interval(half)
+        );
     }
     for value in [spread.min, spread.p50, spread.p99, spread.p999, spread.max] {
         text += &format!("  {:>9}", us(value));
@@ -155,8 +159,8 @@ pub(super) fn us(value: impl Into<Option<f64>>) -> String {
     fixed(value, decimals)
 }
 
-/// GB/s with at least four digits: a window of single bytes is thousandths of one.
-fn gigabytes(value: Option<f64>) -> String {
-    let value = or_nan(value);
+/// At least four digits: a window of single bytes is thousandths of a GB/s.
+fn bandwidth(gigabytes: Option<f64>, units: Units) -> String {
+    let value = units.of(or_nan(gigabytes));
     fixed(value, if value < 10.0 { 4 } else { 2 })
 }

@@ -10,10 +10,12 @@ use busbw_core::{
 use busbw_stats::iteration_stats;
 
 use super::{
-    Render, footer,
+    Render, Units, footer,
     number::{fitted, general},
 };
 
+/// The width of a bandwidth's column in nccl-tests' table.
+const BANDWIDTH_WIDTH: usize = 6;
 /// nccl-tests' version whose output this is.
 const NCCL_TESTS_VERSION: &str = "2.19.6";
 
@@ -21,14 +23,15 @@ const NCCL_TESTS_VERSION: &str = "2.19.6";
 #[derive(Debug)]
 pub struct Table<W> {
     out: W,
+    units: Units,
     /// Facts from the run's first line that later lines need.
     run: Option<Run>,
 }
 
 impl<W: Write> Table<W> {
-    /// A table on `out`.
-    pub fn new(out: W) -> Table<W> {
-        Table { out, run: None }
+    /// A table on `out`, bandwidths in `units`.
+    pub fn new(units: Units, out: W) -> Table<W> {
+        Table { out, units, run: None }
     }
 
     /// One write, then a flush: output of other processes cannot land inside a line.
@@ -50,14 +53,14 @@ impl<W: Write> Render for Table<W> {
         if let Some(reduced) = run.reduced_max_bytes {
             text += &format!("#\n# Reducing maxBytes to {reduced} due to memory limitation\n");
         }
-        text += &header(&run.plan);
+        text += &header(&run.plan, self.units);
         self.run = Some(run.clone());
         self.write(&text)
     }
 
     fn row(&mut self, row: &Row) -> io::Result<()> {
         let Some(run) = self.run.as_ref().filter(|_| row.shown) else { return Ok(()) };
-        let text = line(row, run);
+        let text = line(row, run, self.units);
         self.write(&text)
     }
 
@@ -67,7 +70,7 @@ impl<W: Write> Render for Table<W> {
         if end.status != Status::Complete {
             return Ok(());
         }
-        let text = footer::text(run, end);
+        let text = footer::text(run, end, self.units);
         self.write(&text)
     }
 }
@@ -139,21 +142,23 @@ pub(super) fn devices(run: &Run) -> String {
 }
 
 /// The three lines above the rows.
-fn header(plan: &Plan) -> String {
+fn header(plan: &Plan, units: Units) -> String {
     let time = if plan.cpu_time { "cputime" } else { "time" };
     let (label, format, pad) =
         if plan.timestamps { ("timestamp", "%Y-%m-%d %H:%M:%S", 19) } else { ("", "", 0) };
     let lead = |a, b, c, d, e| format!("# {a:>10}  {b:>12}  {c:>8}  {d:>6}  {e:>6}");
+    let width = units.width(BANDWIDTH_WIDTH);
     let half = |cells: [&str; 8]| {
         let [time, algbw, busbw, wrong, more @ ..] = cells;
-        let mut text = format!("  {time:>7}  {algbw:>6}  {busbw:>6}  {wrong:>6}");
+        let mut text = format!("  {time:>7}  {algbw:>width$}  {busbw:>width$}  {wrong:>6}");
         if plan.per_iteration {
             text += &more.map(|cell| format!("  {cell:>7}")).concat();
         }
         text
     };
     let names = half([time, "algbw", "busbw", "#wrong", "i_min", "i_max", "i_p99", "i_cv%"]);
-    let units = half(["(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)"]);
+    let unit = format!("({})", units.name());
+    let units = half(["(us)", &unit, &unit, "", "(us)", "(us)", "(us)", "(%)"]);
     let title = if plan.per_iteration {
         "              out-of-place (+ per-iteration)                                in-place (+ per-iteration)"
     } else {
@@ -168,7 +173,7 @@ fn header(plan: &Plan) -> String {
 
 /// One row with its newline. Rows of other communicators than the first are comments beneath it, so
 /// that parsers find one row a size, as in nccl-tests' output.
-fn line(row: &Row, run: &Run) -> String {
+fn line(row: &Row, run: &Run, units: Units) -> String {
     let first_group = run.devices.first().map_or(0, |device| device.group);
     let mut text = String::new();
     if row.group != first_group {
@@ -186,7 +191,7 @@ fn line(row: &Row, run: &Run) -> String {
         row.root
     );
     for half in [&row.out_of_place, &row.in_place].into_iter().flatten() {
-        text += &body(half, &run.plan);
+        text += &body(half, &run.plan, units);
     }
     if run.plan.timestamps {
         text += &format!("{:>21}", row.finished);
@@ -199,10 +204,13 @@ fn line(row: &Row, run: &Run) -> String {
 }
 
 /// One half. Without a check, " N/A" is 7 wide, not 8, as in nccl-tests.
-fn body(half: &Half, plan: &Plan) -> String {
+fn body(half: &Half, plan: &Plan, units: Units) -> String {
     let Figures { time_us, algbw, busbw, wrong, .. } = half.figures;
     let time = if plan.cpu_time { half.cpu_time_us } else { time_us };
-    let mut text = format!("  {}  {}  {}", fitted(time, 7), fitted(algbw, 6), fitted(busbw, 6));
+    let bandwidth = |value: Option<f64>| {
+        fitted(value.map(|value| units.of(value)), units.width(BANDWIDTH_WIDTH))
+    };
+    let mut text = format!("  {}  {}  {}", fitted(time, 7), bandwidth(algbw), bandwidth(busbw));
     match wrong {
         Some(wrong) => text += &format!("  {:>6}", general(wrong as f64)),
         None => text += "    N/A",

@@ -91,10 +91,10 @@ fn supervise(
     room::enough(&request.plan, request.ranks_here, &machine)?;
     let mut describe = Description::new(&id, &mut request, &machine, args)?;
     for remark in &request.remarks {
-        outputs.say(remark);
+        outputs.remark(remark);
     }
     for waiver in &request.waived {
-        outputs.say(&format!("{} is waived: {}", waiver.option, waiver.reason));
+        outputs.remark(&format!("{} is waived: {}", waiver.option, waiver.reason));
     }
     let ended = match request.plan.rank_layout {
         RankLayout::Alone => inline::run(&request.plan, &describe, &guard, &mut outputs),

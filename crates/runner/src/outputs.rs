@@ -25,7 +25,7 @@ use busbw_core::{
 pub use ended::Ended;
 
 use self::{launches::over_launches, progress::Progress, stream::Stream};
-use crate::request::{Output, RecordPlace, Request, Summary};
+use crate::request::{Output, RecordPlace, Request, Summary, Talk};
 use busbw_core::exit::ExitError;
 use busbw_render as render;
 use busbw_render::{Closing, Csv, JsonLines, NcclReport, Render, Totals};
@@ -48,6 +48,7 @@ pub struct Outputs {
     /// Where `stdout` writes.
     table: Stream,
     stderr: Stream,
+    talk: Talk,
     report: Option<(NcclReport<File>, PathBuf)>,
     record: Option<store::Writer>,
     /// Whether the user named the record's path.
@@ -125,8 +126,11 @@ impl Outputs {
     /// warning.
     pub fn open(request: &Request, id: &str) -> Result<Outputs> {
         let files = Files::open(&request.record, request.json_report.as_deref(), id)?;
-        let progress = Progress::new(&request.plan);
-        let outputs = Outputs::new(files, &request.plan, request.output, progress)?;
+        let progress = match request.talk {
+            Talk::Quiet => Progress::hidden(&request.plan),
+            _ => Progress::new(&request.plan),
+        };
+        let outputs = Outputs::new(files, &request.plan, request.output, request.talk, progress)?;
         Ok(Outputs { summary: request.summary, ..outputs })
     }
 
@@ -139,19 +143,26 @@ impl Outputs {
         files: Files,
         plan: &Plan,
         output: Output,
+        talk: Talk,
         summary: Option<Summary>,
     ) -> Result<Outputs> {
         // No progress bar: the other process's messages on our stderr would break it.
-        let outputs = Outputs::new(files, plan, output, Progress::hidden(plan))?;
-        outputs.warnings.iter().for_each(|warning| outputs.say(warning));
+        let outputs = Outputs::new(files, plan, output, talk, Progress::hidden(plan))?;
+        outputs.warnings.iter().for_each(|warning| outputs.remark(warning));
         Ok(Outputs { relayed: true, summary, ..outputs })
     }
 
-    fn new(files: Files, plan: &Plan, output: Output, progress: Progress) -> Result<Outputs> {
+    fn new(
+        files: Files,
+        plan: &Plan,
+        output: Output,
+        talk: Talk,
+        progress: Progress,
+    ) -> Result<Outputs> {
         let Files { report, record, record_is_wanted, preamble, warnings } = files;
         let (table, stderr) = (Stream::new(io::stdout())?, Stream::new(io::stderr())?);
         let stdout: Box<dyn Render> = match output {
-            Output::Table => render::table(plan, table.clone()),
+            Output::Table(units) => render::table(plan, units, table.clone()),
             Output::Csv => Box::new(Csv::new(table.clone())),
             Output::Json => Box::new(JsonLines(table.clone())),
         };
@@ -159,6 +170,7 @@ impl Outputs {
             stdout,
             table,
             stderr,
+            talk,
             report,
             record,
             record_is_wanted,
@@ -193,6 +205,20 @@ impl Outputs {
         });
     }
 
+    /// Prints what is no error, unless the run is to be quiet.
+    pub fn remark(&self, text: &str) {
+        if self.talk != Talk::Quiet {
+            self.say(text);
+        }
+    }
+
+    /// Prints what `-v` asks for. The process whose rows are relayed prints its own.
+    fn details(&self, lines: impl IntoIterator<Item = String>) {
+        if self.talk == Talk::Verbose && !self.relayed {
+            lines.into_iter().for_each(|line| self.say(&line));
+        }
+    }
+
     /// Prints why the run is about to end, before this process may be killed.
     pub fn say_early(&mut self, message: &str) {
         self.say(message);
@@ -214,6 +240,8 @@ impl Outputs {
         }
         run.preamble.splice(0..0, std::mem::take(&mut self.preamble));
         self.record_line(&Line::Run(Box::new(run.clone())));
+        self.details(render::run_details(&run));
+        self.details(self.record_path().map(|path| format!("record: {}", path.display())));
         self.run = Some(run.clone());
         self.progress.ranks_are_ready();
         self.print(|output| output.run(&run))
@@ -298,6 +326,7 @@ impl Outputs {
             render::row_warnings(&row).iter().for_each(|warning| self.say(warning));
         }
         let flow = self.print(|output| output.row(&row))?;
+        self.details(render::row_details(&row).filter(|_| row.shown));
         if forever {
             let case = |row: &Row| (row.size, row.group, row.datatype, row.redop.clone(), row.root);
             self.rows.retain(|earlier| case(earlier) != case(&row));

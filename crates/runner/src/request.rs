@@ -7,6 +7,7 @@ use busbw_core::{
     plan::Plan,
     record::{Folded, Waiver},
 };
+use busbw_render::Units;
 
 use crate::backend::Resources;
 
@@ -27,6 +28,8 @@ pub struct Request {
     pub ranks_here: usize,
     /// What stdout carries.
     pub output: Output,
+    /// How much is said on stderr.
+    pub talk: Talk,
     /// nccl-tests' JSON report.
     pub json_report: Option<PathBuf>,
     /// Where the record goes: a path of the user's, the default place, or nowhere.
@@ -50,6 +53,7 @@ impl Request {
             preamble: None,
             resources: Resources::default(),
             output: Output::default(),
+            talk: Talk::default(),
             json_report: None,
             record: RecordPlace::None,
             summary: None,
@@ -58,15 +62,32 @@ impl Request {
 }
 
 /// What stdout carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// The table.
-    #[default]
-    Table,
+    /// The table, with bandwidths in this unit.
+    Table(Units),
     /// Comma-separated values.
     Csv,
     /// The record's lines.
     Json,
+}
+
+impl Default for Output {
+    fn default() -> Output {
+        Output::Table(Units::default())
+    }
+}
+
+/// How much is said on stderr beside errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Talk {
+    /// Nothing.
+    Quiet,
+    /// What looks wrong, what was not done, and the closing lines.
+    #[default]
+    Usual,
+    /// Also what was chosen, and how each row was measured.
+    Verbose,
 }
 
 /// Where the record goes.

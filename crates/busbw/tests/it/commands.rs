@@ -225,6 +225,98 @@ fn help_and_version_go_to_stdout() {
     assert_eq!(busbw("nonsense").status.code(), Some(2));
 }
 
+/// `-q` leaves the table and errors, `-v` adds how rows were measured; neither changes the table.
+#[test]
+fn quiet_and_verbose_are_about_stderr() {
+    let line = "all_reduce_perf -b 8 -e 16 -f 2 -i 100 -g 2 -n 3 --backend fake";
+    let [usual, quiet, verbose] = ["", "-q", "-v"].map(|option| busbw(&format!("{line} {option}")));
+    assert!(text(&usual.stderr).contains("for 100 iterations use -n 100"));
+    assert_eq!(text(&quiet.stderr), "");
+    let said = text(&verbose.stderr);
+    for words in ["for 100 iterations", "busbw: backend fake, 2 ranks", "8 B: out of place 1 batch"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let rows = |output: &Output| {
+        text(&output.stdout)
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(rows(&quiet), rows(&usual));
+    assert_eq!(rows(&verbose), rows(&usual));
+    let loud = busbw(
+        "all_reduce -b 48 -e 48 -g 2 -q --backend host --fault rank=1,phase=timed,row=0,do=corrupt:0",
+    );
+    assert_eq!(loud.status.code(), Some(7));
+    assert!(text(&loud.stderr).contains("wrong data"), "errors are said: {}", text(&loud.stderr));
+}
+
+/// The header names the unit that the figures have, and nothing but the table has another one than GB/s.
+#[test]
+fn units_are_those_of_the_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("run.jsonl");
+    for test in ["all_reduce", "all_reduce_perf", "bw"] {
+        let plain = busbw(&format!(
+            "{test} -b 1M -e 1M -g 2 -n 3 --backend host --record {}",
+            record.display()
+        ));
+        let table = text(&plain.stdout);
+        let figures = |table: &str| -> Vec<f64> {
+            let row = table.lines().find(|line| line.trim_start().starts_with("1048576")).unwrap();
+            row.split_whitespace().map(|cell| cell.parse().unwrap_or(f64::NAN)).collect()
+        };
+        let at = if test == "bw" { 2 } else { 6 };
+        for (unit, factor) in [("GB/s", 1.0), ("Gb/s", 8.0), ("GiB/s", 1e9 / f64::from(1 << 30))] {
+            let shown = busbw(&format!("show {} --units {unit}", record.display()));
+            let shown = text(&shown.stdout);
+            assert_eq!(shown == table, unit == "GB/s", "{test} {unit}");
+            let heads = shown.matches(&format!("({unit})")).count();
+            assert_eq!(heads, if test == "bw" { 1 } else { 4 }, "{shown}");
+            assert_eq!(unit == "GB/s", shown.contains("(GB/s)"), "{shown}");
+            let (got, want) = (figures(&shown)[at], factor * figures(&table)[at]);
+            // Both are rounded to hundredths.
+            let rounding = 0.0051 * (factor + 1.0);
+            assert!((got - want).abs() < rounding, "{test} {unit}: {got} {want}\n{shown}");
+            if test != "bw" && unit != "GB/s" {
+                let average =
+                    shown.lines().find(|line| line.contains("Avg bus bandwidth")).unwrap();
+                assert!(average.contains(unit), "{average}");
+            }
+            // A column's header ends where its figures end.
+            let end = |line: &str| line.find(&format!("({unit})")).map(|at| at + unit.len() + 2);
+            let head = shown.lines().find(|line| line.contains(&format!("({unit})"))).unwrap();
+            let row = shown.lines().find(|line| line.trim_start().starts_with("1048576")).unwrap();
+            let column = &row[..end(head).unwrap()];
+            assert!(column.ends_with(|c: char| c.is_ascii_digit()), "{shown}");
+            assert!(row[column.len()..].starts_with(' '), "{shown}");
+        }
+    }
+    for refused in ["latency", "barrier", "pairs", "all_reduce --latency", "bw --json"] {
+        let output = busbw(&format!("{refused} -g 2 --backend host --units Gb/s"));
+        assert_eq!(output.status.code(), Some(2), "{refused}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn colours_are_asked_for_or_not() {
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/explain/8x-h800-nvlink-all-reduce.txt");
+    for (line, has) in [
+        (format!("explain {log} --color always"), true),
+        (format!("--color=always explain {log}"), true),
+        (format!("explain {log} --color never"), false),
+        (format!("explain {log}"), false),
+        ("all_reduce --help --color always".to_owned(), true),
+        ("all_reduce --help".to_owned(), false),
+    ] {
+        let told = text(&busbw(&line).stdout);
+        assert_eq!(told.contains('\x1b'), has, "{line}");
+    }
+    assert_eq!(busbw("list --color sometimes").status.code(), Some(2));
+}
+
 /// Remarks are said on stderr, once, and the run goes on.
 #[test]
 fn questions_do_not_stop_a_run() {

@@ -100,8 +100,13 @@ impl Reader {
                 let Some(files) = self.files.take() else { return Ok(Flow::Continue) };
                 run.id = id.to_owned();
                 run.args = args.iter().map(|arg| store::masked(&arg.to_string_lossy())).collect();
-                let outputs =
-                    Outputs::relayed(files, &run.plan, arguments.output(), of_this_run())?;
+                let outputs = Outputs::relayed(
+                    files,
+                    &run.plan,
+                    arguments.output(),
+                    arguments.talk(),
+                    of_this_run(),
+                )?;
                 self.outputs.insert(outputs).begin(*run)?
             }
             (Ok(Line::Library(facts)), Some(outputs)) => {

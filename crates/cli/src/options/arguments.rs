@@ -4,11 +4,13 @@
 use std::path::PathBuf;
 
 use busbw_core::{
+    Benchmark,
     environment::BACKEND,
     fault::Fault,
-    plan::{BackendChoice, Memory},
+    plan::{BackendChoice, Memory, Style},
 };
-use busbw_runner::request::Output;
+use busbw_render::Units;
+use busbw_runner::request::{Output, Talk};
 use clap::{
     Args, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
@@ -49,7 +51,7 @@ pub struct BenchArguments {
     /// Threads a process
     #[arg(short = 't', long = "nthreads", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Ranks")]
     pub threads: Option<i64>,
-    /// Devices a thread; on `host`, processes
+    /// GPUs a thread; on `host`, processes, one a core
     #[arg(short = 'g', long = "ngpus", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Ranks")]
     pub devices: Option<i64>,
 
@@ -88,7 +90,7 @@ pub struct BenchArguments {
     #[arg(short = 'f', long = "stepfactor", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Sizes")]
     pub step_factor: Option<i64>,
 
-    /// Timed iterations a batch
+    /// Iterations a batch
     #[arg(short = 'n', long = "iters", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Measurement")]
     pub iterations: Option<i64>,
     /// Operations fused into one iteration
@@ -112,26 +114,35 @@ pub struct BenchArguments {
     /// Least number of batches of -n iterations for every row
     #[arg(long, value_name = "N", help_heading = "Measurement")]
     pub batches: Option<u32>,
-    /// Sample until half the 95 % interval is within this, such as 2%
+    /// Sample until within, such as 2% [default: none]
+    ///
+    /// Sample until half the 95 % interval is within this, such as 2% [default: none, --batches decides]
     #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Measurement")]
     pub precision: Option<f64>,
     /// Longest time of --precision, in seconds for each placement (in or out of place)
     #[arg(long = "max-time", value_name = "SECONDS", value_parser = seconds, help_heading = "Measurement")]
     pub max_time: Option<f64>,
-    /// Reduce batches, then -n, for sizes that would take longer than this many seconds
+    /// Reduce batches, then -n, for sizes that would take longer than this many seconds [default: none]
     #[arg(long = "row-time", value_name = "SECONDS", value_parser = seconds, help_heading = "Measurement")]
     pub row_time: Option<f64>,
-    /// Number of launches, each with new rank processes; the table then shows medians over launches
+    /// Launches; the table shows medians
+    ///
+    /// Launches, each with new rank processes; the table shows medians over them
     #[arg(long, value_name = "K", help_heading = "Measurement")]
     pub repeat: Option<u32>,
 
     /// Checked operations a row; 0 = none
     #[arg(short = 'c', long = "check", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Data")]
     pub check: Option<i64>,
+    /// Operator, such as max, avg, or all
+    ///
     /// Operator: sum, prod, max, min, avg, mulsum or all
     #[arg(short = 'o', long = "op", value_name = "OP", help_heading = "Data")]
     pub op: Option<String>,
-    /// Type: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3, f8e5m2 or all
+    /// Type, such as bf16, fp16, or all
+    ///
+    /// int8, uint8, int32, uint32, int64, uint64, half (fp16), float (fp32), double (fp64), bfloat16 (bf16), f8e4m3
+    /// (fp8_e4m3), f8e5m2 (fp8_e5m2), or all
     #[arg(short = 'd', long = "datatype", value_name = "TYPE", help_heading = "Data")]
     pub datatype: Option<String>,
     /// Root rank; -1 or all = each in turn
@@ -162,7 +173,7 @@ pub struct BenchArguments {
     /// Memory line at the end
     #[arg(short = 'M', long = "memory", value_name = "0|1", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Output")]
     pub memory: Option<i64>,
-    /// nccl-tests' JSON report, any extension
+    /// nccl-tests' JSON report, any extension [default: none]
     #[arg(short = 'J', long = "output_file", value_name = "FILE", help_heading = "Output")]
     pub json_report: Option<PathBuf>,
     /// Print comma-separated values instead of the table
@@ -171,12 +182,24 @@ pub struct BenchArguments {
     /// Print the record's lines instead of the table
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// Write the record here (default: the data folder, see docs/schema.md)
+    /// Write the record here [default: the data folder; see busbw list]
     #[arg(long, value_name = "PATH", conflicts_with = "no_record", help_heading = "Output")]
     pub record: Option<PathBuf>,
     /// Write no record
     #[arg(long = "no-record", help_heading = "Output")]
     pub no_record: bool,
+    /// GB/s, GiB/s or Gb/s in the table
+    ///
+    /// The unit of bandwidths in the table and its header: GB/s (1e9 bytes a second, as nccl-tests prints), GiB/s (2^30)
+    /// or Gb/s (1e9 bits, as links are sold). Records, CSV and JSON have GB/s always
+    #[arg(long, value_name = "UNIT", value_parser = units_words(), hide_possible_values = true, conflicts_with_all = ["csv", "json"], help_heading = "Output")]
+    pub units: Option<Units>,
+    /// Print the table and errors, and nothing else
+    #[arg(short, long, conflicts_with = "verbose", help_heading = "Output")]
+    pub quiet: bool,
+    /// Say on stderr what was chosen, and how each row was measured
+    #[arg(short, long, help_heading = "Output")]
+    pub verbose: bool,
 
     /// Timeout of one wait, in seconds; 0 = none
     #[arg(short = 'T', long = "timeout", value_name = "SECONDS", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
@@ -202,24 +225,26 @@ pub struct BenchArguments {
     /// CTAs of that kernel, 1 to 128
     #[arg(short = 'V', long = "device_cta_count", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
     pub device_cta_count: Option<i64>,
-    /// Who moves the bytes (default: BUSBW_BACKEND, then nccl where there are GPUs, otherwise
-    /// host, but for X_perf, which exits with 5 then)
-    #[arg(long, value_name = "NAME", value_parser = backends(), help_heading = "Libraries and devices")]
+    /// nccl, host, mpi or net [default: nccl where GPUs are]
+    ///
+    /// Who moves the bytes: nccl (NCCL or RCCL), host (shared memory), mpi, net (a net plugin, without GPUs)
+    /// [default: BUSBW_BACKEND, then nccl where there are GPUs, otherwise host, but for X_perf, which exits with 5 then]
+    #[arg(long, value_name = "NAME", value_parser = backends(), hide_possible_values = true, help_heading = "Libraries and devices")]
     pub backend: Option<BackendChoice>,
-    /// NCCL to use: a file, its folder, or a name for the loader (default: BUSBW_NCCL, then what `busbw
-    /// doctor` lists)
+    /// NCCL to use: a file, its folder, or a name for the loader [default: BUSBW_NCCL, then what `busbw
+    /// doctor` lists]
     #[arg(long, value_name = "PATH", help_heading = "Libraries and devices")]
     pub nccl: Option<PathBuf>,
-    /// MPI to use with --backend mpi: a file, or a name for the loader (default: BUSBW_MPI, then the first that
-    /// is found)
+    /// MPI to use with --backend mpi: a file, or a name for the loader [default: BUSBW_MPI, then the first that
+    /// is found]
     #[arg(long, value_name = "PATH", help_heading = "Libraries and devices")]
     pub mpi: Option<PathBuf>,
-    /// Net plugin to use with --backend net, or by NCCL: busbw (its own; the default of --backend net), or what
-    /// NCCL_NET_PLUGIN takes, a file or the word in libnccl-net-WORD.so
+    /// Net plugin to use with --backend net, or by NCCL: busbw (its own), or what NCCL_NET_PLUGIN takes, a file or
+    /// the word in libnccl-net-WORD.so [default: busbw with --backend net, else what NCCL finds]
     #[arg(long, value_name = "PLUGIN", help_heading = "Libraries and devices")]
     pub net: Option<String>,
-    /// Memory of the buffers with --backend mpi: host (default), gpu, or one for each end of a pair, such as
-    /// gpu,host. gpu needs an MPI that reports support for GPU buffers
+    /// Memory of the buffers with --backend mpi: host, gpu, or one for each end of a pair, such as
+    /// gpu,host. gpu needs an MPI that reports support for GPU buffers [default: host]
     #[arg(long, value_name = "WHERE", value_parser = buffers, help_heading = "Libraries and devices")]
     pub buffers: Option<Buffers>,
     /// Bind each rank to the processors of its GPU's NUMA node, or do not bind
@@ -244,11 +269,13 @@ pub struct BenchArguments {
     pub virtual_nodes: Option<i64>,
 
     /// Interface for busbw's own control connections between hosts: a name, a CIDR such as 10.0.0.0/16, or an
-    /// address [env: BUSBW_INTERFACE; default: the route to MASTER_ADDR]. NCCL's data path is chosen by
-    /// NCCL_SOCKET_IFNAME
+    /// address. NCCL's data path is chosen by NCCL_SOCKET_IFNAME [default: BUSBW_INTERFACE, then the route to
+    /// MASTER_ADDR]
     #[arg(long, value_name = "INTERFACE", help_heading = "Ranks")]
     pub interface: Option<String>,
 
+    /// Time every iteration by itself; print percentiles
+    ///
     /// Time every iteration of a collective by itself; print the mean, the fastest and the slowest rank, and
     /// percentiles over all ranks
     #[arg(long, help_heading = "Measurement")]
@@ -310,8 +337,47 @@ impl BenchArguments {
         match (self.csv, self.json) {
             (true, _) => Output::Csv,
             (_, true) => Output::Json,
-            _ => Output::Table,
+            _ => Output::Table(self.units.unwrap_or_default()),
         }
+    }
+
+    /// How much is said on stderr.
+    pub fn talk(&self) -> Talk {
+        match (self.quiet, self.verbose) {
+            (true, _) => Talk::Quiet,
+            (_, true) => Talk::Verbose,
+            _ => Talk::Usual,
+        }
+    }
+}
+
+/// `--units`' words.
+pub(super) fn units_words() -> impl TypedValueParser<Value = Units> {
+    PossibleValuesParser::new(Units::ALL.map(Units::name))
+        .map(|word| Units::from_name(&word).unwrap_or_default())
+}
+
+/// The unit of a table's bandwidths.
+///
+/// # Errors
+/// A unit was asked for, and the table has no column of bandwidths, or another program's header.
+pub fn units_of(
+    benchmark: Benchmark,
+    style: Style,
+    latency: bool,
+    asked: Option<Units>,
+) -> Result<Units, String> {
+    let Some(units) = asked else { return Ok(Units::default()) };
+    let only_gigabytes = match benchmark {
+        _ if style == Style::Osu => Some("OSU's tables have units of their own"),
+        Benchmark::Pairs => Some("the matrix and its sentences are in GB/s"),
+        Benchmark::Messages(test) if test.is_latency() => Some("this table has no bandwidth"),
+        Benchmark::Collective(_) if latency => Some("this table has no bandwidth"),
+        _ => None,
+    };
+    match only_gigabytes {
+        Some(why) => Err(format!("--units {}: {why}: leave it out", units.name())),
+        None => Ok(units),
     }
 }
 

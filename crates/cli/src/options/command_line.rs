@@ -5,28 +5,30 @@ use busbw_core::hidden_commands::{AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK,
 use std::ffi::OsString;
 
 use busbw_core::{Benchmark, Collective, messages::Messages, plan::Style};
-use clap::{ArgMatches, Args, Command as Grammar, FromArgMatches, builder::styling};
+use busbw_render::answer::{Colour, set_colour};
+use clap::{
+    ArgMatches, Args, ColorChoice, Command as Grammar, FromArgMatches,
+    builder::{PossibleValuesParser, TypedValueParser, styling},
+};
 
 use super::{
     arguments::BenchArguments,
+    defaults::with_defaults,
     getopt::canonical,
-    help::{
-        BENCH_EXAMPLES, DOCTOR_HELP, EXAMPLES, EXPLAIN_HELP, MESSAGES_EXAMPLES, PAIRS_EXAMPLES,
-        SWEEP_HELP, TOPO_HELP, TRANSPORTS_HELP,
-    },
+    help::{self, Below},
     launching::without_launching,
     osu,
+    overview::with_overview,
     pairing::PairingArguments,
-    plugins::{self, PluginArguments},
+    plugins::PluginArguments,
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,
     },
     record_commands::{
         CompareArguments, ImportArguments, ListArguments, ReferencesArguments, SchemaArguments,
-        record_commands,
     },
-    reporting::{self, ReportArguments},
+    reporting::ReportArguments,
     sweeping::{SweepArguments, TransportsArguments},
 };
 
@@ -122,15 +124,28 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, clap::
     if osu::is_name(&called) {
         return osu::parse(&called, args.get(2..).unwrap_or_default());
     }
-    let mut grammar = grammar();
+    let mut grammar = grammar().color(help_colour(&args));
     if let Some((collective, program)) = old_name(&called) {
         grammar = grammar.subcommand(bench_grammar(collective.into(), program));
     }
     let matches = grammar.try_get_matches_from(args)?;
+    set_colour(matches.get_one(COLOR).copied().unwrap_or_default());
     let Some((name, matches)) = matches.subcommand() else {
         return Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand));
     };
     command(name, matches)
+}
+
+/// What `--color` asks of help and of messages about the command line, which clap prints before it has read the option.
+fn help_colour(args: &[OsString]) -> ColorChoice {
+    let words: Vec<_> = args.iter().map(|word| word.to_string_lossy()).collect();
+    let behind = words.windows(2).find(|pair| pair[0] == "--color").map(|pair| pair[1].as_ref());
+    let joined = words.iter().find_map(|word| word.strip_prefix("--color="));
+    match behind.or(joined) {
+        Some("always") => ColorChoice::Always,
+        Some("never") => ColorChoice::Never,
+        _ => ColorChoice::Auto,
+    }
 }
 
 fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
@@ -192,6 +207,38 @@ fn text(matches: &ArgMatches, name: &str) -> String {
 /// The end of the names of nccl-tests' programs.
 const SUFFIX: &str = "_perf";
 
+/// `busbw help`.
+pub(super) const HELP: &str = "help";
+/// `busbw version`.
+pub(super) const VERSION: &str = "version";
+/// Those two, which have no help of their own.
+#[cfg(test)]
+pub(super) const WORDS: [&str; 2] = [HELP, VERSION];
+/// The option `--color`.
+const COLOR: &str = "color";
+
+/// The options of a benchmark that `-h` shows, so that it fits on a screen.
+const BRIEF_OPTIONS: [&str; 15] = [
+    "devices",
+    "hosts",
+    "min_bytes",
+    "max_bytes",
+    "step_factor",
+    "iterations",
+    "precision",
+    "repeat",
+    "latency",
+    "op",
+    "datatype",
+    "json",
+    "units",
+    "quiet",
+    "backend",
+];
+/// Those of pairs, which has two sizes and no operator.
+const BRIEF_OPTIONS_OF_PAIRS: [&str; 9] =
+    ["devices", "hosts", "min_bytes", "max_bytes", "backend", "json", "rails", "only", "strict"];
+
 /// `all_reduce_perf`, with any suffix such as `_mpi`: the collective and the name itself.
 pub(super) fn old_name(name: &str) -> Option<(Collective, &str)> {
     let program = &name[..name.find(SUFFIX)? + SUFFIX.len()];
@@ -199,7 +246,8 @@ pub(super) fn old_name(name: &str) -> Option<(Collective, &str)> {
     collective.map(|collective| (collective, name))
 }
 
-fn grammar() -> Grammar {
+/// All commands: what the command line is read by, and what completions and man pages are made of.
+pub(crate) fn grammar() -> Grammar {
     let styles = styling::Styles::styled()
         .header(styling::AnsiColor::Green.on_default().bold())
         .usage(styling::AnsiColor::Green.on_default().bold())
@@ -208,31 +256,7 @@ fn grammar() -> Grammar {
     let benchmarks = collectives.chain(Messages::ALL.map(Benchmark::from));
     let benchmarks = benchmarks.chain([Benchmark::Pairs]);
     let benchmarks = benchmarks.map(|benchmark| bench_grammar(benchmark, benchmark.name()));
-    let show = ShowArguments::augment_args(Grammar::new("show"))
-        .about("Print a run's table again, from its record alone");
-    let lint = LintArguments::augment_args(Grammar::new("lint"))
-        .about("Find mistakes in NCCL_* and UCX_* settings of scripts, YAML and environments")
-        .after_help("Examples:\n  busbw lint job.sh\n  env | busbw lint --nccl 2.28.9 -\nExit codes: 0 nothing found, 1 something found, 2 a file cannot be read");
-    let algorithms = AlgorithmsArguments::augment_args(Grammar::new("algorithms"))
-        .about("Which algorithm the host backend takes at which size on this machine")
-        .after_help("Examples:\n  busbw algorithms\n  busbw algorithms --measure -g 4");
-    let doctor = DoctorArguments::augment_args(Grammar::new("doctor"))
-        .about("Look at this node, in seconds and without a benchmark: what is wrong, its cost, its remedy")
-        .after_help(DOCTOR_HELP);
-    let explain = ExplainArguments::augment_args(Grammar::new("explain"))
-        .about("Say what a log or record means: how fast, how fast the hardware allows, what sets that")
-        .after_help(EXPLAIN_HELP);
-    let topo = TopoArguments::augment_args(Grammar::new("topo"))
-        .about(
-            "Show how GPUs and NICs are joined, how fast each link is, and what is wrong with it",
-        )
-        .after_help(TOPO_HELP);
-    let sweep = SweepArguments::augment_args(Grammar::new("sweep"))
-        .about("Measure one job under several environments, in turns, as one table")
-        .after_help(SWEEP_HELP);
-    let transports = TransportsArguments::augment_args(Grammar::new("transports"))
-        .about("Measure one job over each transport of this machine, and prove which one ran")
-        .after_help(TRANSPORTS_HELP);
+    let hidden = |name: &'static str| Grammar::new(name).hide(true);
     let required = |name: &'static str| clap::Arg::new(name).required(true);
     let rank = clap::Arg::new("rank").value_parser(clap::value_parser!(usize)).required(true);
     let process = clap::Arg::new("process").value_parser(clap::value_parser!(usize)).required(true);
@@ -242,67 +266,171 @@ fn grammar() -> Grammar {
         .allow_hyphen_values(true)
         .value_parser(clap::value_parser!(OsString))
         .required(true);
-    Grammar::new("busbw")
+    let grammar = Grammar::new("busbw")
         .version(env!("CARGO_PKG_VERSION"))
         .about(
             "How fast your GPUs really talk, how fast the hardware allows, and what stands between",
         )
-        .after_help(EXAMPLES)
         .styles(styles)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
+        .arg(colour())
         .subcommands(benchmarks)
-        .subcommand(show)
-        .subcommand(lint)
-        .subcommand(algorithms)
-        .subcommands(record_commands())
-        .subcommand(doctor)
-        .subcommand(explain)
-        .subcommand(reporting::grammar())
-        .subcommand(plugins::grammar())
-        .subcommand(topo)
-        .subcommand(sweep)
-        .subcommand(transports)
-        .subcommand(Grammar::new(FINGERPRINT).hide(true).arg(rank))
-        .subcommand(Grammar::new(AGENT).hide(true))
-        .subcommand(Grammar::new(LOG_FILTER).hide(true))
-        .subcommand(Grammar::new(RULE).hide(true).args([required("name"), required("asked")]))
-        .subcommand(Grammar::new(PARTNER).hide(true).arg(required("asked")))
-        .subcommand(Grammar::new(TIED).hide(true).arg(command))
-        .subcommand(Grammar::new(RANK).hide(true).arg(process))
+        .subcommands(commands())
+        .subcommand(hidden(FINGERPRINT).arg(rank))
+        .subcommand(hidden(AGENT))
+        .subcommand(hidden(LOG_FILTER))
+        .subcommand(hidden(RULE).args([required("name"), required("asked")]))
+        .subcommand(hidden(PARTNER).arg(required("asked")))
+        .subcommand(hidden(TIED).arg(command))
+        .subcommand(hidden(RANK).arg(process));
+    with_overview(help::EVERYTHING.under(grammar))
+}
+
+/// The commands that are no benchmarks.
+fn commands() -> Vec<Grammar> {
+    // Augmenting sets `about` to the struct's own, so ours comes after.
+    let with =
+        |grammar: Grammar, about: &'static str, below: &Below| below.under(grammar.about(about));
+    vec![
+        with(
+            SweepArguments::augment_args(Grammar::new("sweep")),
+            "Measure one job under several environments, as one table",
+            &help::SWEEP,
+        ),
+        with(
+            TransportsArguments::augment_args(Grammar::new("transports")),
+            "Measure one job over each transport; prove which one ran",
+            &help::TRANSPORTS,
+        ),
+        with(
+            ExplainArguments::augment_args(Grammar::new("explain")),
+            "Say how good a log or record is, and what limits it",
+            &help::EXPLAIN,
+        ),
+        with(
+            CompareArguments::augment_args(Grammar::new("compare")),
+            "Say which set of runs is faster, or what is missing to tell",
+            &help::COMPARE,
+        ),
+        with(
+            ReportArguments::augment_args(Grammar::new("report")),
+            "Put runs, sweeps and pairs on one page, to be sent",
+            &help::REPORT,
+        ),
+        with(
+            ShowArguments::augment_args(Grammar::new("show")),
+            "Print a run's table again, from its record alone",
+            &help::SHOW,
+        ),
+        with(
+            ListArguments::augment_args(Grammar::new("list")),
+            "List past runs: when, on what, how fast, and how they ended",
+            &help::LIST,
+        ),
+        with(
+            ImportArguments::augment_args(Grammar::new("import")),
+            "Read logs and records of any benchmark: what is in them",
+            &help::IMPORT,
+        ),
+        with(
+            DoctorArguments::augment_args(Grammar::new("doctor")),
+            "Look at this node: what is wrong, its cost, its remedy",
+            &help::DOCTOR,
+        ),
+        with(
+            TopoArguments::augment_args(Grammar::new("topo")),
+            "Show how GPUs and NICs are joined, how fast, and what is wrong",
+            &help::TOPO,
+        ),
+        with(
+            LintArguments::augment_args(Grammar::new("lint")),
+            "Find mistakes in NCCL_* and UCX_* settings of scripts and jobs",
+            &help::LINT,
+        ),
+        with(
+            PluginArguments::augment_args(Grammar::new("plugin")),
+            "busbw's net plugin for NCCL and RCCL; a check of any",
+            &help::PLUGIN,
+        ),
+        with(
+            AlgorithmsArguments::augment_args(Grammar::new("algorithms")),
+            "Which algorithm the host backend takes at which size",
+            &help::ALGORITHMS,
+        ),
+        with(
+            ReferencesArguments::augment_args(Grammar::new("references")),
+            "List tables of known systems that runs can be compared with",
+            &help::REFERENCES,
+        ),
+        with(
+            SchemaArguments::augment_args(Grammar::new("schema")),
+            "Print the JSON schema of what a command writes",
+            &help::SCHEMA,
+        ),
+        // Read before the grammar is asked (`getopt`); here for the list and for completions.
+        Grammar::new(HELP).about("Print the help of a command").arg(clap::Arg::new("command")),
+        Grammar::new(VERSION).about("Print the version"),
+    ]
+}
+
+/// `--color`, of every command.
+fn colour() -> clap::Arg {
+    let words = [("auto", Colour::Auto), ("always", Colour::Always), ("never", Colour::Never)];
+    clap::Arg::new(COLOR)
+        .long(COLOR)
+        .value_name("WHEN")
+        .global(true)
+        .hide_short_help(true)
+        .default_value("auto")
+        .hide_possible_values(true)
+        .value_parser(PossibleValuesParser::new(words.map(|(word, _)| word)).map(move |word| {
+            words.iter().find(|(name, _)| *name == word).map_or(Colour::Auto, |(_, colour)| *colour)
+        }))
+        .help("Colours: auto, always or never; auto heeds NO_COLOR")
 }
 
 fn bench_grammar(benchmark: Benchmark, name: &str) -> Grammar {
-    let (about, examples) = match benchmark {
+    let is_old = Benchmark::from_name(name).is_none();
+    let (about, below) = match benchmark {
         Benchmark::Collective(collective) => {
-            (format!("Measure {}", collective.name()), BENCH_EXAMPLES)
+            let below = match collective {
+                _ if is_old => &help::NCCL_TESTS,
+                Collective::Barrier => &help::BARRIER,
+                _ => &help::COLLECTIVES,
+            };
+            (format!("Measure {}", collective.name()), below)
         }
-        Benchmark::Messages(test) => (about_messages(test).to_owned(), MESSAGES_EXAMPLES),
-        Benchmark::Pairs => (
-            "Measure every pair of ranks, and name the slow ranks, links and hosts".to_owned(),
-            PAIRS_EXAMPLES,
-        ),
+        Benchmark::Messages(test) => (about_messages(test).to_owned(), &help::MESSAGES),
+        Benchmark::Pairs => {
+            ("Measure every pair of ranks; name slow links and hosts".to_owned(), &help::PAIRS)
+        }
     };
     let mut grammar = BenchArguments::augment_args(Grammar::new(name.to_owned()));
     if benchmark == Benchmark::Pairs {
         grammar = PairingArguments::augment_args(grammar);
     }
+    let style = if is_old { Style::NcclTests } else { Style::Busbw };
+    let brief: &[&str] = match benchmark {
+        Benchmark::Pairs => &BRIEF_OPTIONS_OF_PAIRS,
+        _ => &BRIEF_OPTIONS,
+    };
+    let grammar = with_defaults(grammar, benchmark, style).mut_args(|argument| {
+        let is_brief = brief.contains(&argument.get_id().as_str());
+        argument.hide_short_help(!is_brief)
+    });
     // Augmenting sets `about` to the struct's own, so ours comes after.
-    grammar.about(about).after_help(examples).disable_version_flag(true)
+    below.under(grammar.about(about)).disable_version_flag(true)
 }
 
 fn about_messages(test: Messages) -> &'static str {
     match test {
         Messages::Latency => "Measure the latency of messages between two ranks",
         Messages::Bandwidth => "Measure the bandwidth of messages from one rank to another",
-        Messages::BiBandwidth => {
-            "Measure the bandwidth of messages between two ranks, both ways at once"
-        }
-        Messages::MultiBandwidth => {
-            "Measure the bandwidth and message rate of several pairs at once"
-        }
-        Messages::MultiLatency => "Measure the latency of messages of several pairs at once",
+        Messages::BiBandwidth => "Measure the bandwidth of messages, both ways at once",
+        Messages::MultiBandwidth => "Measure bandwidth and message rate of several pairs at once",
+        Messages::MultiLatency => "Measure the latency of several pairs at once",
     }
 }
 
@@ -334,6 +462,21 @@ mod tests {
     }
 
     #[test]
+    fn names_as_people_write_them() {
+        for (line, name, program) in [
+            ("busbw allreduce", "all_reduce", "all_reduce_perf"),
+            ("busbw All-Reduce", "all_reduce", "all_reduce_perf"),
+            ("busbw AllReduce_perf", "all_reduce", "all_reduce_perf"),
+            ("busbw reducescatter_perf_mpi", "reduce_scatter", "reduce_scatter_perf_mpi"),
+            ("busbw mbw-mr", "mbw_mr", "mbw_mr"),
+        ] {
+            let (benchmark, _, called, _) = bench(line);
+            assert_eq!((benchmark.name(), called.as_str()), (name, program), "{line}");
+        }
+        assert_eq!(bench("busbw all_reduce -d float16").3.datatype.as_deref(), Some("float16"));
+    }
+
+    #[test]
     fn getopt_habits() {
         let (_, _, _, a) = bench("busbw reduce -b8 -e 1K --stepf 2 --ngpus=2 -g 4 -r -1 -n 0x10");
         assert_eq!(a.min_bytes.as_deref(), Some("8"));
@@ -350,7 +493,8 @@ mod tests {
     fn refused() {
         for line in [
             "busbw all_reduce --bogus",
-            "busbw all_reduce -q",
+            "busbw all_reduce -q -v",
+            "busbw all_reduce --units GB",
             "busbw all_reduce -n x",
             "busbw all_reduce --m 8",
             "busbw no_such_thing",

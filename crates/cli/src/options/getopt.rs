@@ -1,5 +1,5 @@
-//! A command line as clap reads it, from one as nccl-tests' scripts write it: the program's name as a command, and
-//! prefixes of long options. Not what it means (`command_line`).
+//! A command line as clap reads it, from one as people and nccl-tests' scripts write it: the program's name as a
+//! command, other spellings of it, prefixes of long options. Not what it means (`command_line`).
 
 use std::{ffi::OsString, path::Path};
 
@@ -8,7 +8,7 @@ use clap::{Args, Command as Grammar};
 
 use super::{
     arguments::BenchArguments,
-    command_line::old_name,
+    command_line::{HELP, VERSION, old_name},
     osu,
     sweeping::{SWEEPING, sorted},
 };
@@ -23,6 +23,17 @@ pub(super) fn canonical(mut args: Vec<OsString>) -> Vec<OsString> {
         .unwrap_or_default();
     if old_name(&called).is_some() || osu::is_name(&called) {
         args.insert(1, called.into());
+    }
+    if args.get(1).is_some_and(|word| word == HELP) {
+        // `busbw help all_reduce` is `busbw all_reduce --help`, of any name that there is.
+        args.remove(1);
+        args.push("--help".into());
+    }
+    if args.get(1).is_some_and(|word| word == VERSION) {
+        args[1] = "--version".into();
+    }
+    if let Some(name) = args.get(1).and_then(|word| word.to_str()).and_then(respelled) {
+        args[1] = name.into();
     }
     if args.get(1).and_then(|word| word.to_str()).is_some_and(|word| SWEEPING.contains(&word)) {
         let words = sorted(&args.split_off(2));
@@ -42,6 +53,15 @@ pub(super) fn canonical(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
+/// The name that is meant by `AllReduce`, `all-reduce` or `allreduce_perf`; none of a name that is one.
+fn respelled(word: &str) -> Option<String> {
+    if Benchmark::from_name(word).is_some() || old_name(word).is_some() {
+        return None;
+    }
+    let (name, suffix) = word.split_at(word.find("_perf").unwrap_or(word.len()));
+    Some(Benchmark::from_spelling(name)?.name().to_owned() + suffix)
+}
+
 /// `--minb=8` as `--minbytes=8`: only where exactly one of nccl-tests' names begins like that and
 /// no option has that very name.
 fn write_out(word: &str) -> Option<String> {
@@ -55,10 +75,10 @@ fn write_out(word: &str) -> Option<String> {
     if names.contains(&name) || name == "help" {
         return None;
     }
-    // nccl-tests' long options have a short form; of ours only --hosts.
+    // nccl-tests' long options have a short form; of ours only these.
     let mut theirs = grammar
         .get_arguments()
-        .filter(|a| a.get_short().is_some_and(|short| short != 'H'))
+        .filter(|a| a.get_short().is_some_and(|short| !['H', 'q', 'v'].contains(&short)))
         .filter_map(|a| a.get_long())
         .chain(["help"])
         .filter(|long| long.starts_with(name));

@@ -25,29 +25,32 @@ fn launcher_names() -> impl TypedValueParser<Value = LauncherName> {
 /// Where ranks are started.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LaunchingArguments {
-    /// Launcher that starts a process on each slot of -H (default with -H: ssh, or local if that is this machine)
-    #[arg(long, value_name = "NAME", value_parser = launcher_names(), help_heading = "Hosts")]
+    /// Launcher that starts a process on each slot of -H [default: with -H ssh, or local if that is this machine]
+    #[arg(long, value_name = "NAME", value_parser = launcher_names(), help_heading = "Ranks")]
     pub launcher: Option<LauncherName>,
-    /// Hosts, and how many processes on each: hostA:8,hostB:8; also user@host; an IPv6 address in brackets
+    /// Hosts and processes: hostA:8,hostB:8 [default: this host]
+    ///
+    /// Hosts, and how many processes on each: hostA:8,hostB:8; also user@host; an IPv6 address in brackets [default:
+    /// this host]
     #[arg(
         short = 'H',
         long = "hosts",
         value_name = "HOSTS",
         conflicts_with = "hostfile",
-        help_heading = "Hosts"
+        help_heading = "Ranks"
     )]
     pub hosts: Option<Hosts>,
-    /// The same from a file, a host a line: `hostA slots=8`, `hostA:8`, or the name alone for one process
-    #[arg(long, value_name = "FILE", help_heading = "Hosts")]
+    /// The same from a file, a host a line: `hostA slots=8`, `hostA:8`, or the name alone for one process [default: none]
+    #[arg(long, value_name = "FILE", help_heading = "Ranks")]
     pub hostfile: Option<PathBuf>,
-    /// Processes in all (default: as many as -H has slots; without -H the launcher decides)
-    #[arg(long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Hosts")]
+    /// Processes in all [default: as many as -H has slots; without -H the launcher decides]
+    #[arg(long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Ranks")]
     pub processes: Option<u32>,
-    /// Program of the launcher with its own options, such as 'ssh -p 2222' or 'mpirun --oversubscribe'
-    #[arg(long = "launcher-command", value_name = "WORDS", help_heading = "Hosts")]
+    /// Program of the launcher with its own options, such as 'ssh -p 2222' or 'mpirun --oversubscribe' [default: its name]
+    #[arg(long = "launcher-command", value_name = "WORDS", help_heading = "Ranks")]
     pub command: Option<String>,
     /// Print the launcher's command instead of running it
-    #[arg(long = "dry-run", help_heading = "Hosts")]
+    #[arg(long = "dry-run", help_heading = "Ranks")]
     pub dry_run: bool,
 }
 

@@ -20,7 +20,7 @@ use super::{BenchArguments, Command};
 use busbw_lint::nearest::nearest;
 
 /// Our own long options that OSU's names take.
-const OURS: [&str; 30] = [
+const OURS: [&str; 32] = [
     "ngpus",
     "nthreads",
     "timeout",
@@ -31,6 +31,8 @@ const OURS: [&str; 30] = [
     "repeat",
     "csv",
     "json",
+    "quiet",
+    "verbose",
     "record",
     "no-record",
     "backend",

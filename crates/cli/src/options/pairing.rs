@@ -15,14 +15,14 @@ pub enum Only {
 /// Options of `busbw pairs`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct PairingArguments {
-    /// Only ranks with the same local rank on different hosts: rail by rail
+    /// Only ranks with the same local rank, rail by rail
     #[arg(long, conflicts_with = "sample", help_heading = "Pairs")]
     pub rails: bool,
-    /// Only K random peers for each rank (default: all up to 128 ranks, 16 beyond)
+    /// Only K random peers for each rank [default: all up to 128 ranks, 16 beyond]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Pairs")]
     pub sample: Option<u32>,
-    /// Only latency, or only bandwidth
-    #[arg(long, value_name = "WHAT", help_heading = "Pairs")]
+    /// Only latency, or only bw [default: both]
+    #[arg(long, value_name = "WHAT", hide_possible_values = true, help_heading = "Pairs")]
     pub only: Option<Only>,
     /// Exit with 1 if a rank, host or link is slower than the rest
     #[arg(long, help_heading = "Pairs")]

@@ -34,7 +34,10 @@ use self::{
     timing::Timing,
     values::{count, is_on, names},
 };
-use super::{BenchArguments, Environment, arguments::Binding};
+use super::{
+    BenchArguments, Environment,
+    arguments::{Binding, units_of},
+};
 use busbw_runner::request::{Output, Request};
 
 pub use request::{BadOption, HostResources, record_place};
@@ -69,6 +72,7 @@ pub fn plan(
     let waived = waived(&asked, &ranks, &mut part);
     let mut remarks = std::mem::take(&mut part.remarks);
     let plan = assemble(&asked, &ranks, part, timing)?;
+    units_of(benchmark, style, plan.latency, arguments.units).map_err(BadOption::new)?;
     remarks.extend(gpus::checked(arguments, &plan, ranks.gpus)?);
     gpus::needed(&asked)?;
     let launched = environment.launched.as_ref();
@@ -82,6 +86,7 @@ pub fn plan(
         preamble: gpus::absence(&asked).map(|_| "# host memory, no GPU".to_owned()),
         resources: ranks.resources(),
         output: if environment.relayed { Output::Json } else { arguments.output() },
+        talk: arguments.talk(),
         json_report: arguments.json_report.clone().filter(|_| !environment.relayed),
         record: record_place(arguments, environment),
         summary: None,
@@ -127,7 +132,14 @@ fn assemble(
         cycles: timing.cycles,
         check: part.check,
         datatypes: part.datatypes,
-        ops: names("-o", a.op.as_deref(), ReduceOp::Sum, &ReduceOp::ALL, ReduceOp::name)?,
+        ops: names(
+            "-o",
+            a.op.as_deref(),
+            ReduceOp::Sum,
+            &ReduceOp::ALL,
+            ReduceOp::name,
+            ReduceOp::from_name,
+        )?,
         roots: part.roots,
         blocking: timing.blocking,
         average: timing.average,

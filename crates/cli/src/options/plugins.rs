@@ -1,7 +1,7 @@
-//! Options and help of `busbw plugin`.
+//! Options of `busbw plugin`.
 //! Not the plugin.
 
-use clap::{Args, Command as Grammar, Subcommand};
+use clap::{Args, Subcommand};
 
 /// `busbw plugin`.
 #[derive(Debug, Clone, Args)]
@@ -26,27 +26,13 @@ pub struct CheckArguments {
     /// busbw (its own), or what NCCL_NET_PLUGIN takes: a file, or the word in libnccl-net-WORD.so
     #[arg(value_name = "PLUGIN")]
     pub plugin: String,
-    /// The version of its table, 8 to 12, instead of the newest
+    /// The version of its table, 8 to 12 [default: the newest that it has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(8..=12))]
     pub table: Option<u32>,
-    /// Only this rule; several times for several
+    /// Only this rule; several times for several [default: all]
     #[arg(long, value_name = "NAME")]
     pub rule: Vec<String>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-const PLUGIN_HELP: &str = "Examples:
-  NCCL_NET_PLUGIN=$(busbw plugin path) mpirun ... ./train
-  busbw plugin check busbw
-  busbw plugin check /opt/aws-ofi-nccl/lib/libnccl-net.so --json
-  busbw latency --backend net --net /opt/aws-ofi-nccl/lib/libnccl-net.so
-Exit codes of check: 0 no rule failed, 1 some did, 3 it cannot be loaded";
-
-/// Its grammar.
-pub(super) fn grammar() -> Grammar {
-    PluginArguments::augment_args(Grammar::new("plugin"))
-        .about("busbw's net plugin for NCCL and RCCL; and a check of any net plugin")
-        .after_help(PLUGIN_HELP)
 }

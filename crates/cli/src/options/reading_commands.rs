@@ -3,7 +3,10 @@
 
 use std::path::PathBuf;
 
+use busbw_render::Units;
 use clap::Args;
+
+use super::arguments::units_words;
 
 /// Options of `busbw show`.
 #[derive(Debug, Clone, Args)]
@@ -19,12 +22,15 @@ pub struct ShowArguments {
     /// Draw busbw over size, as wide as the terminal
     #[arg(long, conflicts_with_all = ["csv", "json"])]
     pub plot: bool,
+    /// Bandwidths of the table: GB/s, GiB/s or Gb/s [default: GB/s]
+    #[arg(long, value_name = "UNIT", value_parser = units_words(), hide_possible_values = true, conflicts_with_all = ["csv", "json", "plot"])]
+    pub units: Option<Units>,
 }
 
 /// Options of `busbw algorithms`.
 #[derive(Debug, Clone, Args)]
 pub struct AlgorithmsArguments {
-    /// Ranks; with --measure one per core when left out, otherwise all that were measured
+    /// Ranks [default: with --measure one a core, otherwise all that were measured]
     #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub ranks: Option<u16>,
     /// Measure every collective anew (seconds; needs 64 MiB a rank)
@@ -40,7 +46,7 @@ pub struct AlgorithmsArguments {
 pub struct LintArguments {
     /// Files to read: scripts, mpirun lines, YAML, env dumps; ids of runs, for their settings; `-` or nothing is stdin
     pub files: Vec<PathBuf>,
-    /// NCCL version in use, such as 2.28.9, to name variables that it does not read
+    /// NCCL version in use, such as 2.28.9, to name variables that it does not read [default: any]
     #[arg(long, value_name = "VERSION")]
     pub nccl: Option<String>,
     /// Print findings as JSON Lines
@@ -51,10 +57,10 @@ pub struct LintArguments {
 /// Options of `busbw doctor`.
 #[derive(Debug, Clone, Args)]
 pub struct DoctorArguments {
-    /// Have N ranks, one a GPU, say what they see, and print what differs between them
+    /// Have N ranks, one a GPU, say what they see, and print what differs between them [default: this process alone]
     #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub ranks: Option<u16>,
-    /// NCCL library to use (also BUSBW_NCCL)
+    /// NCCL library to use [default: BUSBW_NCCL, then the first that is found]
     #[arg(long, value_name = "PATH")]
     pub nccl: Option<PathBuf>,
     /// Print JSON
@@ -69,10 +75,11 @@ pub struct ExplainArguments {
     /// what is piped in, else the newest run
     #[arg(value_name = "LOG|RECORD")]
     pub sources: Vec<PathBuf>,
-    /// The machine: a ready machine's name, or any file that busbw topo reads; `-` is stdin
+    /// The machine: a ready machine's name, or any file that busbw topo reads; `-` is stdin [default: what the record or
+    /// the log tells]
     #[arg(long, value_name = "NAME|FILE")]
     pub machine: Option<String>,
-    /// Hosts, where neither the log nor the machine says how many there were
+    /// Hosts, where neither the log nor the machine says how many there were [default: what they say]
     #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub nodes: Option<usize>,
     /// List the ready machines that --machine knows, with the source of their figures, and explain nothing
@@ -98,10 +105,10 @@ pub struct TopoArguments {
     /// Print JSON
     #[arg(long, conflicts_with = "xml")]
     pub json: bool,
-    /// Write the XML that NCCL reads with NCCL_TOPO_FILE, to a file or to stdout
+    /// Write the XML that NCCL reads with NCCL_TOPO_FILE [default: to stdout]
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
     pub xml: Option<PathBuf>,
-    /// Read /sys and /proc below DIR instead, as of a recorded machine; no driver is asked
+    /// Read /sys and /proc below DIR instead, as of a recorded machine; no driver is asked [default: /]
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     pub root: Option<PathBuf>,
 }

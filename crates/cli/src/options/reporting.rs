@@ -1,9 +1,9 @@
-//! Options and help of `busbw report`.
+//! Options of `busbw report`.
 //! Not what a report holds (`busbw-report`).
 
 use std::path::PathBuf;
 
-use clap::{Args, Command as Grammar};
+use clap::Args;
 
 /// Options of `busbw report`.
 #[derive(Debug, Clone, Args)]
@@ -21,32 +21,14 @@ pub struct ReportArguments {
     /// Overwrite the page if it is there
     #[arg(long)]
     pub force: bool,
-    /// The page's title, instead of what was measured
+    /// The page's title [default: what was measured]
     #[arg(long, value_name = "T")]
     pub title: Option<String>,
     /// The machine, for limits: a ready machine's name, a machine file (TOML), NCCL's topology (XML), or
-    /// the text of nvidia-smi topo -m
+    /// the text of nvidia-smi topo -m [default: what the sources tell]
     #[arg(long, value_name = "FILE|NAME|XML")]
     pub machine: Option<String>,
-    /// Hosts, where neither the source nor the machine says how many there were
+    /// Hosts, where neither the source nor the machine says how many there were [default: what they say]
     #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub nodes: Option<usize>,
-}
-
-const REPORT_HELP: &str =
-    "One HTML file that needs nothing else: charts, findings, setup, all rows with CSV.
-Examples:
-  busbw report -o report.html                         the newest run
-  busbw report before.jsonl after.jsonl -o both.html
-  busbw report all_reduce.log --machine dgx-h100 --redact -o for-the-vendor.html
-  busbw report sweep-folder/ --title \"Four transports\"
-Exit codes: 0 written, 2 a source cannot be read, or the page is there already (--force)";
-
-/// Its grammar.
-pub(super) fn grammar() -> Grammar {
-    ReportArguments::augment_args(Grammar::new("report"))
-        .about(
-            "Put runs, sweeps and matrices of pairs on one page with charts, to be read and sent",
-        )
-        .after_help(REPORT_HELP)
 }

@@ -45,7 +45,9 @@ pub(super) fn suspicious_options(
     let element = match a.datatype.as_deref() {
         None if benchmark.collective().is_none() => 1,
         Some("all") | None => 4,
-        Some(name) => busbw_core::DataType::from_name(name).map_or(4, busbw_core::DataType::bytes),
+        Some(name) => {
+            busbw_core::DataType::from_spelling(name).map_or(4, busbw_core::DataType::bytes)
+        }
     };
     let rounded =
         |bytes: u64| collective.counts(bytes as usize, element, ranks, traffic).bytes(element);

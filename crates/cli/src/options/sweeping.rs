@@ -25,13 +25,14 @@ pub struct TurnArguments {
     /// Launches of each environment, in turns, each with fresh processes
     #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub launches: u32,
-    /// Seconds for everything: cuts batches, iterations and launches, never sizes
+    /// Seconds for everything: cuts batches, iterations and launches, never sizes [default: no limit;
+    /// transports: 240]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,
-    /// What a cell shows (default: busbw; of messages their time or bandwidth)
+    /// What a cell shows [default: busbw; of messages their time or bandwidth]
     #[arg(long, value_name = "WHAT", value_parser = show_words())]
     pub show: Option<Show>,
-    /// Compare with this one: its number, or its name
+    /// Compare with this one: its number, or its name [default: none; transports: the first that runs]
     #[arg(long, value_name = "WHICH")]
     pub baseline: Option<String>,
     /// Print comma-separated values, a line a cell
@@ -40,7 +41,7 @@ pub struct TurnArguments {
     /// Print one JSON object, with every launch's time
     #[arg(long)]
     pub json: bool,
-    /// Keep the records of all launches, and the result, in this folder (default: the data folder)
+    /// Keep the records of all launches, and the result, in this folder [default: the data folder]
     #[arg(long, value_name = "FOLDER", conflicts_with = "no_record")]
     pub record: Option<PathBuf>,
     /// Keep no record
@@ -68,13 +69,13 @@ pub struct SweepArguments {
 /// Options of `busbw transports`.
 #[derive(Debug, Clone, Args)]
 pub struct TransportsArguments {
-    /// Only these, by name or family: p2p,shm,socket
+    /// Only these, by name or family: p2p,shm,socket [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Present one host to NCCL as this many nodes
+    /// Present one host to NCCL as this many nodes [default: 1]
     #[arg(long = "virtual-nodes", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub virtual_nodes: Option<u16>,
-    /// A net plugin to try: its library
+    /// A net plugin to try: its library [default: none]
     #[arg(long = "net-plugin", value_name = "PATH")]
     pub net_plugin: Option<PathBuf>,
     /// The rest.
@@ -86,8 +87,17 @@ pub struct TransportsArguments {
 pub(super) const SWEEPING: [&str; 2] = ["sweep", "transports"];
 
 /// Long options of both commands that a value follows.
-const VALUED: [&str; 8] =
-    ["launches", "time", "show", "baseline", "record", "only", "virtual-nodes", "net-plugin"];
+const VALUED: [&str; 9] = [
+    "launches",
+    "time",
+    "show",
+    "baseline",
+    "record",
+    "only",
+    "virtual-nodes",
+    "net-plugin",
+    "color",
+];
 /// Those that stand alone.
 const ALONE: [&str; 4] = ["csv", "json", "no-record", "help"];
 
@@ -143,7 +153,7 @@ impl TurnArguments {
     pub fn benchmark(&self) -> Result<Benchmark, String> {
         let typed = &self.benchmark;
         let name = typed.split("_perf").next().unwrap_or("");
-        match Benchmark::from_name(name) {
+        match Benchmark::from_spelling(name) {
             Some(Benchmark::Pairs) => Err(format!(
                 "{typed} gives a matrix, and this compares rows of sizes: run it in each environment by itself, or name latency or bw"
             )),

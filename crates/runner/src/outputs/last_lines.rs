@@ -114,9 +114,9 @@ impl Outputs {
         self.record_line(&Line::End(Box::new(end.clone())));
         if !self.relayed {
             if let Some(sentence) = self.closing.sentence(run.counted.as_ref()) {
-                self.say(&sentence);
+                self.remark(&sentence);
             }
-            self.warnings.iter().for_each(|warning| self.say(warning));
+            self.warnings.iter().for_each(|warning| self.remark(warning));
         }
         let record = self.record_path();
         let rows =
@@ -162,6 +162,6 @@ impl Outputs {
                 LibraryFacts::Paths(stats) => record.paths.push(*stats),
             }
         }
-        self.say(&printable(&summary(record, name.as_deref())));
+        self.remark(&printable(&summary(record, name.as_deref())));
     }
 }

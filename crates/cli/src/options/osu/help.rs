@@ -68,6 +68,7 @@ const OURS: &str = "Options of busbw's own:
   --mpi PATH, --nccl PATH              its library
   -H HOSTS, --launcher NAME, --np N    have busbw start the ranks: docs/launchers.md
   --csv, --json                        instead of the table
+  --quiet, --verbose                   nothing but the table and errors; or more
   --record PATH, --no-record           where the record goes; busbw show prints it again
   --batches N, --precision PERCENT     several batches of -i iterations; figures are medians
   --timeout SECONDS                    for one wait

@@ -237,6 +237,7 @@ fn our_own_options_are_taken() {
         "report_cputime",
         "memory",
         "output_file",
+        "units",
         "cudagraph",
         "parallel_init",
         "stream_null",

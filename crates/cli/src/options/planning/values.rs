@@ -72,13 +72,14 @@ pub(super) fn names<T: Copy>(
     default: T,
     all: &[T],
     name: impl Fn(T) -> &'static str,
+    named: impl Fn(&str) -> Option<T>,
 ) -> Result<Vec<T>, BadOption> {
     let Some(text) = text else { return Ok(vec![default]) };
     if text == "all" {
         return Ok(all.to_vec());
     }
-    if let Some(found) = all.iter().find(|t| name(**t) == text) {
-        return Ok(vec![*found]);
+    if let Some(found) = named(text) {
+        return Ok(vec![found]);
     }
     let known: Vec<&str> = all.iter().map(|t| name(*t)).chain(["all"]).collect();
     let hint = nearest(text, known.iter().copied())

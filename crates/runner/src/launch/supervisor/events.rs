@@ -54,7 +54,7 @@ impl Launch<'_> {
                     self.begun = true;
                     let mut run = Run { counted: self.watch(), ..self.run() };
                     if let Some(remark) = sharing::remark(self.plan, &run.devices) {
-                        outputs.say(&remark);
+                        outputs.remark(&remark);
                         run.remarks.push(remark);
                     }
                     let flow = outputs.begin(run)?;
