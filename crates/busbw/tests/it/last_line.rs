@@ -191,7 +191,7 @@ fn nothing_waits_silently_for_a_keyboard() {
     assert!(at_a_terminal(home.path(), "import").unwrap().contains(&id));
     let lint = at_a_terminal(home.path(), "lint").unwrap();
     assert!(lint.contains("there is nothing to check"), "{lint}");
-    for words in ["explain -", "import -", "lint -", "compare - -", "report - -o -"] {
+    for words in ["explain -", "import -", "lint -", "compare - -", "report - -o -", "topo -"] {
         let said = at_a_terminal(home.path(), words).unwrap();
         assert!(said.contains("reading from the keyboard"), "{words}: {said}");
     }
