@@ -32,10 +32,15 @@ cat record-*.jsonl a/*.jsonl "$root"/crates/busbw/tests/records/*.jsonl >record.
 "$busbw" compare a b --json >compare.out
 "$busbw" compare a/1.jsonl b/1.jsonl --json >>compare.out
 "$busbw" compare a b --fail-below 0.01 --json >>compare.out
+"$busbw" compare a/1.jsonl --fail-below-limit 80% --json >>compare.out 2>/dev/null || true
+"$busbw" compare "$root"/crates/busbw/tests/explain/8x-h100-nvlink-all2all.txt --machine dgx-h100 --fail-below-limit 80% --json >>compare.out 2>/dev/null || true
 "$busbw" compare --with 8x-h200-nvlink "$root"/crates/busbw/tests/explain/*.txt --json >>compare.out 2>/dev/null || true
 "$busbw" sweep -x BUSBW_X=1,2 --launches 4 --json --no-record all_reduce -- --backend host -g 2 -b 8 -e 64 -n 3 >sweep.out 2>/dev/null
 "$busbw" all_reduce --backend host -g 2 -b 8 -e 64 -n 3 >/dev/null 2>&1
+"$busbw" latency --backend host -g 2 -b 8 -e 64 --batches 5 >/dev/null 2>&1
+"$busbw" sweep -x BUSBW_X=1,2 --launches 1 all_reduce -- --backend host -g 2 -b 8 -e 64 -n 3 >/dev/null 2>&1
 "$busbw" list --json >list.out
+"$busbw" list --json --all >>list.out
 "$busbw" all_reduce --backend fake -g 4 -b 8 -e 4K -n 5 --record 4.jsonl >/dev/null 2>&1
 "$busbw" all_reduce --backend fake -g 8 -b 8 -e 4K -n 5 --record 8.jsonl >/dev/null 2>&1
 "$busbw" compare --by nodes 4.jsonl 8.jsonl --json >scaling.out

@@ -126,6 +126,7 @@ int cuDeviceCanAccessPeer(int* can, int device, int peer) {
 int cuDevicePrimaryCtxRetain(Context** out, int device) {
     if (Result no = valid_device(device)) return no;
     if (!out) return InvalidValue;
+    if (uint64_t planted = number("BUSBW_SHIM_RETAIN", Success)) return static_cast<Result>(planted);
     return retain_primary(device, out);
 }
 

@@ -94,7 +94,8 @@ fn record(word: &Path) -> Option<Result<PathBuf>> {
 fn of_record(record: &Folded, options: &Options) -> Vec<Finding> {
     let [_, version] = record.run.nccl;
     let ran = (version > 0).then(|| version_text(version).parse().ok()).flatten();
-    let options = Options { nccl_version: options.nccl_version.or(ran), ..options.clone() };
+    let mut options = *options;
+    options.nccl_version = options.nccl_version.or(ran);
     let settings = record.run.environment.iter();
     lint::lint_environment(settings.map(|(name, value)| (name.as_str(), value.as_str())), &options)
 }

@@ -70,7 +70,7 @@ fn usage(error: anyhow::Error) -> ExitError {
 pub fn announced(word: &Path) -> PathBuf {
     if word == Path::new("-") {
         let text = match io::stdin().is_terminal() {
-            true => Some("reading from the keyboard: paste a log, then press Ctrl-D"),
+            true => Some("reading from the keyboard: paste the text, then press Ctrl-D"),
             false => {
                 silent().then_some("stdin is a pipe that gives nothing yet: waiting for its end")
             }

@@ -8,8 +8,8 @@ use busbw_core::exit::Exit;
 use busbw_ffi::nvml;
 use busbw_hardware::topology::write;
 
-use crate::options::TopoArguments;
 use crate::topo::Report;
+use crate::{options::TopoArguments, sources};
 use busbw_analysis::machine_argument::{Described, MachineArgument};
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
@@ -22,7 +22,7 @@ use busbw_render::answer::{answer, json_line};
 pub fn run(arguments: &TopoArguments) -> Result<Exit> {
     let report = match &arguments.file {
         Some(word) => {
-            let named = MachineArgument::read(word)
+            let named = MachineArgument::read(&sources::announced(word))
                 .map_err(|e| ExitError::new(Exit::Usage, e.to_string()))?;
             Report::new(&named.name, named.described, vec![named.note])
         }

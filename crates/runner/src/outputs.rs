@@ -19,6 +19,7 @@ use anyhow::{Context, Result};
 use busbw_core::{
     exit::Exit,
     plan::Plan,
+    printable::Printable,
     record::{LibraryFacts, Line, Row, Run},
 };
 
@@ -199,7 +200,8 @@ impl Outputs {
     pub fn say(&self, text: &str) {
         self.progress.suspend(|| {
             // If stderr is closed, the message is lost.
-            let mut stderr = self.stderr.clone();
+            // Libraries' and other hosts' words are among it.
+            let mut stderr = Printable::new(self.stderr.clone(), false);
             let _ = stderr.write_all(format!("busbw: {text}\n").as_bytes());
             let _ = stderr.flush();
         });

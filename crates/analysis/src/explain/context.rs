@@ -25,7 +25,7 @@ use busbw_core::{finding::Finding, quantity::bytes, record::Figures};
 const LARGE_SIZES_DIVISOR: u64 = 8;
 
 /// Up to this size the time is that of starting the operation: the latency floor.
-const LATENCY_FLOOR_BYTES: u64 = 1024;
+pub(super) const LATENCY_FLOOR_BYTES: u64 = 1024;
 
 /// The figure of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -11,8 +11,8 @@ use busbw_logs::measurement::{Figure, Measurement, Row};
 
 use super::{
     Explanation, Hardware, Verdict, brief,
-    context::{row_mean, row_speed},
-    explained,
+    context::{LATENCY_FLOOR_BYTES, row_mean, row_speed},
+    explained, rules,
 };
 
 /// The most characters of a finding.
@@ -62,7 +62,7 @@ fn speed(run: &Measurement, explanation: &Explanation) -> String {
     let Some(row) = run.rows.iter().max_by_key(|row| row.size) else {
         return "no size was measured".to_owned();
     };
-    let us = || row_mean(run, row, |half| half.time_us).map(|us| at(&time(us), row));
+    let us = row_mean(run, row, |half| half.time_us).map(time);
     let one_rank = run.rank_count() == Some(1) && run.collective().is_some();
     let gigabytes = match (run.test.figure, one_rank) {
         (Figure::Latency, _) => None,
@@ -71,14 +71,17 @@ fn speed(run: &Measurement, explanation: &Explanation) -> String {
         _ => row_speed(run, row).map(|busbw| (busbw, " GB/s")),
     };
     let Some((value, unit)) = gigabytes.filter(|(value, _)| *value > 0.0) else {
-        return us().unwrap_or_else(|| "no figure".to_owned());
+        return us.map_or_else(|| "no figure".to_owned(), |us| at(&us, row));
     };
     let judged = explanation.measured.as_ref().filter(|one| one.size != row.size && !one_rank);
     let best = judged.and_then(|one| Some((one.busbw?, one.size)));
     let best = best.map_or(String::new(), |(busbw, size)| {
         format!(" ({} at {}, the best of the large sizes)", rate(busbw), bytes(size))
     });
-    format!("{}{best}", at(&format!("{}{unit}", rate(value)), row))
+    // The time of an operation that moves next to nothing says more than its bandwidth.
+    let us = us.filter(|_| row.size <= LATENCY_FLOOR_BYTES);
+    let us = us.map_or(String::new(), |us| format!(", {us}"));
+    format!("{}{best}", at(&format!("{}{unit}{us}", rate(value)), row))
 }
 
 fn at(figure: &str, row: &Row) -> String {
@@ -95,7 +98,7 @@ fn share(run: &Measurement, explanation: &Explanation, cause: Option<&Finding>) 
         _ if run.test.figure == Figure::Latency => "a latency has no limit here".to_owned(),
         (None, Some(missing)) if !said => {
             let missing = missing.split(", which ").next().unwrap_or(missing);
-            format!("limit unknown: {missing} is missing")
+            format!("limit unknown, missing: {missing}")
         }
         _ => "limit unknown".to_owned(),
     }
@@ -103,7 +106,8 @@ fn share(run: &Measurement, explanation: &Explanation, cause: Option<&Finding>) 
 
 /// What costs most; of a run that did not complete its message has been printed.
 fn finding(explanation: &Explanation) -> Option<&Finding> {
-    let told = |finding: &&Finding| finding.rule != "failure";
+    // A sentence of its own says what was set up.
+    let told = |finding: &&Finding| finding.rule != "failure" && finding.rule != rules::SET_UP;
     let worst = || explanation.findings.iter().filter(told);
     let costs = worst().find(|finding| finding.severity > Severity::Note);
     costs.or_else(|| brief::main_findings(explanation).into_iter().find(told))

@@ -105,7 +105,7 @@ fn a_summary_comes_first_and_small_sizes_have_times() {
     launches(home.path(), "after", 1.25);
     let compared = text(&busbw(home.path(), &["compare", "before", "after"]).stdout);
     let second = compared.lines().nth(1).unwrap_or_default().to_owned();
-    assert_eq!(second, "# all_reduce float sum, 8 ranks: B is 20.0 % slower at all sizes");
+    assert_eq!(second, "# all_reduce float sum, 8 ranks, B against A: 20.0 % slower at all sizes");
     let small = log(8, [400.0, 800.0]).replace("67108864 16777216", "1024 256");
     fs::write(home.path().join("small"), small).expect("a log");
     let one = text(&busbw(home.path(), &["compare", "small", "small"]).stdout);

@@ -64,8 +64,9 @@ fn a_run_ends_with_figure_share_finding_and_next_command() {
         ("latency -b 8 -e 64 --batches 5", " us at 64 B; a latency has no limit here"),
         ("all_reduce --latency -b 8 -e 64 -g 2 -n 50", " us at 64 B; "),
         ("osu_allreduce -m 4:64", " us at 64 B; "),
+        ("all_reduce -b 8 -e 8 -g 2 -n 5", " us at 8 B; limit unknown"),
         ("barrier -g 2", " us at 0 B; "),
-        ("all_reduce -b 1K -e 1K -t 1 -g 1 -n 5", " GB/s (algbw) at 1 KiB; "),
+        ("all_reduce -b 1K -e 1K -t 1 -g 1 -n 5", " us at 1 KiB; "),
     ] {
         let run = busbw(home.path(), words);
         assert!(run.status.success(), "{words}: {}", stderr(&run));
@@ -190,7 +191,7 @@ fn nothing_waits_silently_for_a_keyboard() {
     assert!(at_a_terminal(home.path(), "import").unwrap().contains(&id));
     let lint = at_a_terminal(home.path(), "lint").unwrap();
     assert!(lint.contains("there is nothing to check"), "{lint}");
-    for words in ["explain -", "import -", "lint -", "compare - -", "report - -o -"] {
+    for words in ["explain -", "import -", "lint -", "compare - -", "report - -o -", "topo -"] {
         let said = at_a_terminal(home.path(), words).unwrap();
         assert!(said.contains("reading from the keyboard"), "{words}: {said}");
     }

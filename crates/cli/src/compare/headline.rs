@@ -19,13 +19,13 @@ struct Stretch {
     points: usize,
 }
 
-/// A line for each test: `all_reduce float sum, 8 ranks: B is 3.1 % faster at 1 GiB, same up to 64 KiB`.
+/// A line for each test: `all_reduce float sum, 8 ranks, B against A: 3.1 % faster at 1 GiB, same up to 64 KiB`.
 pub(super) fn headlines(rows: &[Matched], letter: &str) -> Vec<String> {
     let mut cases: BTreeMap<String, Vec<&Matched>> = BTreeMap::new();
     for row in rows {
         cases.entry(row.point.case()).or_default().push(row);
     }
-    cases.iter().map(|(case, rows)| format!("{case}: {letter} is {}", said(rows))).collect()
+    cases.iter().map(|(case, rows)| format!("{case}, {letter} against A: {}", said(rows))).collect()
 }
 
 fn said(rows: &[&Matched]) -> String {
@@ -168,15 +168,17 @@ mod tests {
             row(2 << 20, 0.95, Verdict::Slower),
             row(1 << 30, 1.031, Verdict::Faster),
         ];
-        let want = "all_reduce, 8 ranks: B is 3.1 % faster at 1 GiB, 5.0 to 10.0 % slower from 1 MiB to 2 MiB, same up to 64 KiB";
+        let want = "all_reduce, 8 ranks, B against A: 3.1 % faster at 1 GiB, 5.0 to 10.0 % slower from 1 MiB to 2 MiB, same up to 64 KiB";
         assert_eq!(headlines(&rows, "B"), [want]);
-        assert_eq!(headlines(&rows[..2], "B"), ["all_reduce, 8 ranks: B is same at all sizes"]);
+        assert_eq!(
+            headlines(&rows[..2], "B"),
+            ["all_reduce, 8 ranks, B against A: same at all sizes"]
+        );
         let turns = [1, 2, 3, 4, 5, 6].map(|size| match size % 2 {
             0 => row(size, 1.1, Verdict::Faster),
             _ => row(size, 1.0, Verdict::Same),
         });
-        let want =
-            "all_reduce, 8 ranks: B is same at 3 of 6 points, 10.0 % faster at 3 of 6 points";
+        let want = "all_reduce, 8 ranks, B against A: same at 3 of 6 points, 10.0 % faster at 3 of 6 points";
         assert_eq!(headlines(&turns, "B"), [want]);
     }
 

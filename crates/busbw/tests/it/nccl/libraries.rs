@@ -1,7 +1,7 @@
 //! Which libraries are used: the documented order, what older NCCLs lack, and what happens without.
 //! Not the search in detail: `busbw_ffi::search` has its own tests.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Command};
 
 use super::shims::{LIMIT, folder, on, run, well};
 
@@ -45,6 +45,59 @@ fn without_gpus_the_host_is_measured_and_why_is_said() {
         let ended = on(&libraries.to_owned(), &words, &variables).start().end(LIMIT);
         ended.exits(5).says("--backend nccl cannot run here: ").says(why);
         assert_eq!(ended.stdout, "");
+    }
+}
+
+/// A health check as people write it: nccl-tests' name and its exit code, nothing else. Every kind of absence fails it.
+#[test]
+fn a_health_check_that_trusts_the_exit_code_fails_without_gpus() {
+    let place = tempfile::tempdir().unwrap();
+    let script = place.path().join("check.sh");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_busbw"), place.path().join("all_reduce_perf"))
+        .unwrap();
+    fs::write(&script, "all_reduce_perf -b 8 -e 8 -n 2 >/dev/null && echo healthy\n").unwrap();
+    let path = format!("{}:{}", place.path().display(), std::env::var("PATH").unwrap_or_default());
+    let check = |libraries: &Path, variable: (&str, &str)| {
+        let output = Command::new("sh")
+            .arg(&script)
+            .env("PATH", &path)
+            .env("LD_LIBRARY_PATH", libraries)
+            .env("XDG_DATA_HOME", place.path())
+            .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
+            .env_remove("BUSBW_BACKEND")
+            .env(variable.0, variable.1)
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let shims = folder().as_path();
+    let healthy = check(shims, ("BUSBW_SHIM_GPUS", "1"));
+    assert_eq!((healthy.0, healthy.1.as_str()), (Some(0), "healthy\n"), "{}", healthy.2);
+
+    let empty = tempfile::tempdir().unwrap();
+    let driver = tempfile::tempdir().unwrap();
+    fs::copy(at("libcuda.so.1"), driver.path().join("libcuda.so.1")).unwrap();
+    // The driver cannot say that nodes are missing: it says that there is no device, or that it does not know.
+    let nodes = match Path::new("/dev/nvidiactl").exists() {
+        true => "",
+        false => {
+            "; there is no /dev/nvidiactl: load the driver's kernel module, or start the container with its GPUs"
+        }
+    };
+    for (libraries, variable, why) in [
+        (empty.path(), ("BUSBW_SHIM_GPUS", "1"), "there is no CUDA driver (libcuda.so.1)"),
+        (driver.path(), ("BUSBW_SHIM_GPUS", "1"), "there is no NCCL (libnccl.so.2)"),
+        (shims, ("BUSBW_SHIM_GPUS", "0"), "CUDA_ERROR_NO_DEVICE (100)"),
+        (shims, ("BUSBW_SHIM_RETAIN", "46"), "CUDA_ERROR_DEVICE_UNAVAILABLE (46)"),
+        (shims, ("BUSBW_SHIM_RETAIN", "46"), "another process holds the GPU in exclusive mode"),
+        (shims, ("BUSBW_SHIM_CUINIT", "999"), "CUDA_ERROR_UNKNOWN (999)"),
+        (shims, ("BUSBW_SHIM_CUINIT", "999"), nodes),
+        (shims, ("BUSBW_SHIM_GPUS", "0"), nodes),
+    ] {
+        let (code, stdout, stderr) = check(libraries, variable);
+        assert_eq!((code, stdout.as_str()), (Some(5), ""), "{variable:?}: {stderr}");
+        assert!(stderr.contains(why), "{variable:?}: {stderr}");
     }
 }
 
