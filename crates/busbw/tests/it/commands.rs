@@ -224,12 +224,13 @@ fn help_and_version_go_to_stdout() {
 /// `-q` leaves the table and errors, `-v` adds how rows were measured; neither changes the table.
 #[test]
 fn quiet_and_verbose_are_about_stderr() {
-    let line = "all_reduce_perf -b 8 -e 16 -f 2 -i 100 -g 2 -n 3 --backend fake";
+    let line = "all_reduce -b 8 -e 16 -f 2 -i 100 -g 2 -n 3 --backend fake --batches 1";
     let [usual, quiet, verbose] = ["", "-q", "-v"].map(|option| busbw(&format!("{line} {option}")));
     assert!(text(&usual.stderr).contains("for 100 iterations use -n 100"));
     assert_eq!(text(&quiet.stderr), "");
     let said = text(&verbose.stderr);
-    for words in ["for 100 iterations", "busbw: backend fake, 2 ranks", "8 B: out of place 1 batch"]
+    for words in
+        ["for 100 iterations", "busbw: backend fake, 2 ranks", "8 B: out of place 1 batch;"]
     {
         assert!(said.contains(words), "{words}: {said}");
     }

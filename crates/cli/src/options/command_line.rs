@@ -434,6 +434,13 @@ fn bench_grammar(benchmark: Benchmark, name: &str) -> Grammar {
         grammar = PairingArguments::augment_args(grammar);
     }
     let style = if is_old { Style::NcclTests } else { Style::Busbw };
+    // nccl-tests has neither letter, and rccl-tests has another -q.
+    let grammar = match is_old {
+        true => grammar
+            .mut_arg("quiet", |quiet| quiet.short(None))
+            .mut_arg("verbose", |verbose| verbose.short(None)),
+        false => grammar,
+    };
     let brief: &[&str] = match benchmark {
         Benchmark::Pairs => &BRIEF_OPTIONS_OF_PAIRS,
         _ => &BRIEF_OPTIONS,
