@@ -243,6 +243,14 @@ fn quiet_and_verbose_are_about_stderr() {
     };
     assert_eq!(rows(&quiet), rows(&usual));
     assert_eq!(rows(&verbose), rows(&usual));
+    // The first run on a machine measures its algorithms, and says so.
+    let first = |option: &str| {
+        let cache = tempfile::tempdir().unwrap();
+        let line = format!("all_reduce -b 8 -e 8 -g 2 --backend host {option}");
+        text(&command(&line).env("XDG_CACHE_HOME", cache.path()).output().unwrap().stderr)
+    };
+    assert!(first("").contains("measured once"));
+    assert_eq!(first("-q"), "");
     let loud = busbw(
         "all_reduce -b 48 -e 48 -g 2 -q --backend host --fault rank=1,phase=timed,row=0,do=corrupt:0",
     );
