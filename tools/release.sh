@@ -6,7 +6,8 @@
 # usage: tools/release.sh [--quick] [--debian-rust]
 #
 #   --quick         x86-64 only, by the profile "release", which builds in half the time and is a half
-#                   larger: build, look into the file, install the wheel, run it
+#                   larger: build, look into the file, install the wheel, the archive and the
+#                   checkout, run them
 #   --debian-rust   aarch64 with the compiler and standard library of Debian's packages, unpacked
 #                   below target/, also where rustup has that standard library
 #   --help          this text
@@ -64,6 +65,8 @@ waive() {
 
 step "tools"
 prepare
+# Before the check of an old glibc, which needs it too.
+[ -n "$quick" ] || need qemu-aarch64-static qemu-user-static mmdebstrap mmdebstrap
 report=("busbw $version of commit $commit, with $("${RUSTC:-rustc}" --version)")
 note() { report+=("${1##*/}: $(stat -c %s "$1") bytes${2:+, $2}"); }
 
@@ -72,6 +75,12 @@ build x86_64
 inspect x86_64
 step "x86-64: the wheel, installed"
 wheel_runs x86_64
+step "x86-64: the archive, with completions and manual pages"
+pack x86_64
+archive_holds
+note "$archive"
+step "pip install . in a fresh virtual environment"
+source_installs
 if [ -n "$quick" ]; then
     note "$binary" "highest $highest"
     note "$wheel"
@@ -86,13 +95,14 @@ else
     note "$wheel"
 
     step "aarch64: standard library, qemu, C library"
-    need qemu-aarch64-static qemu-user-static mmdebstrap mmdebstrap
     need /usr/aarch64-linux-gnu/lib/libc.so.6 libc6-arm64-cross
     export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
     aarch64_std
     step "aarch64: build"
     build aarch64
     inspect aarch64
+    pack aarch64
+    note "$archive"
     qemu-aarch64-static "$binary" --version
     old=
     took=

@@ -84,6 +84,28 @@ wheel_runs() {
     small_run "$@" "$to/bin/busbw"
 }
 
+# `pip install .` as a user does it in a checkout: in a fresh virtual environment, with the compiler's own linker.
+source_installs() {
+    local to=$work/installed-source
+    rm -rf "$to"
+    python3 -m venv "$to"
+    env -u RUSTFLAGS "$to/bin/pip" install --quiet "$root" || fail "pip install . in a checkout"
+    small_run "$to/bin/busbw"
+}
+
+# Unpacks the archive as a user does below a prefix: the command runs, a bash completes, man has pages.
+archive_holds() {
+    local to=$work/unpacked
+    rm -rf "$to"
+    mkdir -p "$to"
+    tar -xzf "$archive" -C "$to" --strip-components 1
+    small_run "$to/bin/busbw"
+    [ -s "$to/share/zsh/site-functions/_busbw" ] && [ -s "$to/share/fish/vendor_completions.d/busbw.fish" ] &&
+        [ -s "$to/share/man/man1/busbw.1" ] && [ -s "$to/share/man/man1/busbw-all_reduce.1" ] ||
+        fail "$archive lacks completions or manual pages"
+    tests/completions.sh "$to/bin/busbw"
+}
+
 # Makes the root of an old system for Debian architecture $1 in folder $2, the oldest that can be
 # had: bionic has glibc 2.27, bullseye 2.31. Sets `old`, the glibc, empty if none can be had.
 # Ubuntu's keys come with younger Debian releases than this one.

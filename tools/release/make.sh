@@ -86,6 +86,23 @@ build() {
     install -m 755 "$wheels/content/busbw-$version.data/scripts/busbw" "$binary"
 }
 
+# Packs the binary for processor $1 with its completions and manual pages, where shells and man look below a prefix such
+# as /usr/local. The x86-64 program writes them: they are the same for both. Sets `archive`.
+pack() {
+    local name=busbw-$version-$1-linux-gnu
+    local tree=$work/$name writer=$dist/busbw-$version-x86_64-linux-gnu
+    rm -rf "$tree"
+    mkdir -p "$tree"/bin "$tree"/share/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d,doc/busbw}
+    install -m 755 "$binary" "$tree/bin/busbw"
+    "$writer" completions bash >"$tree/share/bash-completion/completions/busbw"
+    "$writer" completions zsh >"$tree/share/zsh/site-functions/_busbw"
+    "$writer" completions fish >"$tree/share/fish/vendor_completions.d/busbw.fish"
+    "$writer" man --all "$tree/share/man/man1" >/dev/null
+    cp README.md LICENSE CHANGELOG.md "$tree/share/doc/busbw/"
+    archive=$dist/$name.tar.gz
+    tar -C "$work" --owner 0 --group 0 --sort name --mtime "$(git log -1 --format=%cI)" -cf - "$name" | gzip -n9 >"$archive"
+}
+
 # Whether the compiler in use has a standard library for aarch64.
 has_aarch64_std() {
     compgen -G "$("${RUSTC:-rustc}" --print target-libdir --target aarch64-unknown-linux-gnu)/libstd-*.rlib" >/dev/null

@@ -4,6 +4,7 @@
 
 mod algorithms_command;
 mod compare;
+mod completions_command;
 mod doctor_command;
 mod explain_command;
 mod host_resources;
@@ -12,6 +13,7 @@ mod import_command;
 pub mod launcher;
 mod lint_command;
 mod list_command;
+mod man_command;
 /// What was asked.
 pub mod options;
 mod output_file;
@@ -102,6 +104,8 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Import(arguments) => import_command::run(&arguments),
         Command::References(arguments) => references_command::run(&arguments),
         Command::Schema(arguments) => schema_command::run(&arguments),
+        Command::Completions(arguments) => completions_command::run(&arguments),
+        Command::Man(arguments) => man_command::run(&arguments),
         Command::List(arguments) => list_command::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Explain(arguments) => explain_command::run(&arguments),

@@ -7,6 +7,7 @@ mod defaults;
 mod environment;
 mod getopt;
 mod help;
+mod installing;
 mod integer;
 mod launching;
 mod osu;
@@ -21,8 +22,10 @@ mod suspicious_options;
 mod sweeping;
 
 pub use arguments::{BenchArguments, units_of};
+pub(crate) use command_line::grammar;
 pub use command_line::{Command, job_words, parse};
 pub use environment::Environment;
+pub use installing::{CompletionsArguments, ManArguments};
 pub use launching::LaunchingArguments;
 pub use planning::{BadOption, HostResources, plan, record_place};
 pub use plugins::{CheckArguments, PluginArguments, PluginCommand};

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-use crate::{Collective, messages::Messages};
+use crate::{Collective, messages::Messages, spelling::squashed};
 
 /// What a run measures. A record has its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,11 +59,6 @@ impl Benchmark {
             Benchmark::Collective(_) | Benchmark::Pairs => None,
         }
     }
-}
-
-/// A name without what people write differently: capitals, `_` and `-`.
-pub(crate) fn squashed(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, '_' | '-')).map(|c| c.to_ascii_lowercase()).collect()
 }
 
 impl Serialize for Benchmark {

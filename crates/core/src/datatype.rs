@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::benchmark::squashed;
+use crate::spelling::squashed;
 
 /// An element type. The order is that of `-d all` (nccl-tests src/common.cu:60-75).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

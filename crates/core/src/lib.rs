@@ -52,6 +52,7 @@ pub mod quantity;
 pub mod record;
 /// Byte sizes as people type them.
 pub mod size;
+mod spelling;
 /// Ranks that form separate communicators.
 pub mod split;
 

@@ -228,12 +228,13 @@ fn help_and_version_go_to_stdout() {
 /// `-q` leaves the table and errors, `-v` adds how rows were measured; neither changes the table.
 #[test]
 fn quiet_and_verbose_are_about_stderr() {
-    let line = "all_reduce_perf -b 8 -e 16 -f 2 -i 100 -g 2 -n 3 --backend fake";
+    let line = "all_reduce -b 8 -e 16 -f 2 -i 100 -g 2 -n 3 --backend fake --batches 1";
     let [usual, quiet, verbose] = ["", "-q", "-v"].map(|option| busbw(&format!("{line} {option}")));
     assert!(text(&usual.stderr).contains("for 100 iterations use -n 100"));
     assert_eq!(text(&quiet.stderr), "");
     let said = text(&verbose.stderr);
-    for words in ["for 100 iterations", "busbw: backend fake, 2 ranks", "8 B: out of place 1 batch"]
+    for words in
+        ["for 100 iterations", "busbw: backend fake, 2 ranks", "8 B: out of place 1 batch;"]
     {
         assert!(said.contains(words), "{words}: {said}");
     }
@@ -246,6 +247,14 @@ fn quiet_and_verbose_are_about_stderr() {
     };
     assert_eq!(rows(&quiet), rows(&usual));
     assert_eq!(rows(&verbose), rows(&usual));
+    // The first run on a machine measures its algorithms, and says so.
+    let first = |option: &str| {
+        let cache = tempfile::tempdir().unwrap();
+        let line = format!("all_reduce -b 8 -e 8 -g 2 --backend host {option}");
+        text(&command(&line).env("XDG_CACHE_HOME", cache.path()).output().unwrap().stderr)
+    };
+    assert!(first("").contains("measured once"));
+    assert_eq!(first("-q"), "");
     let loud = busbw(
         "all_reduce -b 48 -e 48 -g 2 -q --backend host --fault rank=1,phase=timed,row=0,do=corrupt:0",
     );

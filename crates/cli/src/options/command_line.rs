@@ -16,6 +16,7 @@ use super::{
     defaults::with_defaults,
     getopt::canonical,
     help::{self, Below},
+    installing::{CompletionsArguments, ManArguments},
     launching::without_launching,
     osu,
     overview::with_overview,
@@ -62,6 +63,10 @@ pub enum Command {
     References(ReferencesArguments),
     /// The JSON schema of what a command writes.
     Schema(SchemaArguments),
+    /// Print a shell's completions.
+    Completions(CompletionsArguments),
+    /// Print manual pages.
+    Man(ManArguments),
     /// List past runs.
     List(ListArguments),
     /// Say which of several sets of runs is faster.
@@ -124,7 +129,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, clap::
     if osu::is_name(&called) {
         return osu::parse(&called, args.get(2..).unwrap_or_default());
     }
-    let mut grammar = grammar().color(help_colour(&args));
+    let mut grammar = with_hidden(grammar()).color(help_colour(&args));
     if let Some((collective, program)) = old_name(&called) {
         grammar = grammar.subcommand(bench_grammar(collective.into(), program));
     }
@@ -155,6 +160,8 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "lint" => Command::Lint(LintArguments::from_arg_matches(matches)?),
         "schema" => Command::Schema(SchemaArguments::from_arg_matches(matches)?),
         "references" => Command::References(ReferencesArguments::from_arg_matches(matches)?),
+        "completions" => Command::Completions(CompletionsArguments::from_arg_matches(matches)?),
+        "man" => Command::Man(ManArguments::from_arg_matches(matches)?),
         "list" => Command::List(ListArguments::from_arg_matches(matches)?),
         "compare" => Command::Compare(CompareArguments::from_arg_matches(matches)?),
         "import" => Command::Import(ImportArguments::from_arg_matches(matches)?),
@@ -246,7 +253,7 @@ pub(super) fn old_name(name: &str) -> Option<(Collective, &str)> {
     collective.map(|collective| (collective, name))
 }
 
-/// All commands: what the command line is read by, and what completions and man pages are made of.
+/// All commands that people type: what completions and manual pages are made of.
 pub(crate) fn grammar() -> Grammar {
     let styles = styling::Styles::styled()
         .header(styling::AnsiColor::Green.on_default().bold())
@@ -256,6 +263,21 @@ pub(crate) fn grammar() -> Grammar {
     let benchmarks = collectives.chain(Messages::ALL.map(Benchmark::from));
     let benchmarks = benchmarks.chain([Benchmark::Pairs]);
     let benchmarks = benchmarks.map(|benchmark| bench_grammar(benchmark, benchmark.name()));
+    let grammar = Grammar::new("busbw")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("How fast your GPUs really talk, how fast they could, and what stands between")
+        .styles(styles)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .arg(colour())
+        .subcommands(benchmarks)
+        .subcommands(commands());
+    with_overview(help::EVERYTHING.under(grammar))
+}
+
+/// Those that busbw starts itself with.
+fn with_hidden(grammar: Grammar) -> Grammar {
     let hidden = |name: &'static str| Grammar::new(name).hide(true);
     let required = |name: &'static str| clap::Arg::new(name).required(true);
     let rank = clap::Arg::new("rank").value_parser(clap::value_parser!(usize)).required(true);
@@ -266,26 +288,14 @@ pub(crate) fn grammar() -> Grammar {
         .allow_hyphen_values(true)
         .value_parser(clap::value_parser!(OsString))
         .required(true);
-    let grammar = Grammar::new("busbw")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about(
-            "How fast your GPUs really talk, how fast the hardware allows, and what stands between",
-        )
-        .styles(styles)
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .disable_help_subcommand(true)
-        .arg(colour())
-        .subcommands(benchmarks)
-        .subcommands(commands())
+    grammar
         .subcommand(hidden(FINGERPRINT).arg(rank))
         .subcommand(hidden(AGENT))
         .subcommand(hidden(LOG_FILTER))
         .subcommand(hidden(RULE).args([required("name"), required("asked")]))
         .subcommand(hidden(PARTNER).arg(required("asked")))
         .subcommand(hidden(TIED).arg(command))
-        .subcommand(hidden(RANK).arg(process));
-    with_overview(help::EVERYTHING.under(grammar))
+        .subcommand(hidden(RANK).arg(process))
 }
 
 /// The commands that are no benchmarks.
@@ -369,6 +379,16 @@ fn commands() -> Vec<Grammar> {
             "Print the JSON schema of what a command writes",
             &help::SCHEMA,
         ),
+        with(
+            CompletionsArguments::augment_args(Grammar::new("completions")),
+            "Print completions for bash, zsh, fish, elvish or powershell",
+            &help::COMPLETIONS,
+        ),
+        with(
+            ManArguments::augment_args(Grammar::new("man")),
+            "Print the manual page of a command, or write all of them",
+            &help::MAN,
+        ),
         // Read before the grammar is asked (`getopt`); here for the list and for completions.
         Grammar::new(HELP).about("Print the help of a command").arg(clap::Arg::new("command")),
         Grammar::new(VERSION).about("Print the version"),
@@ -388,7 +408,9 @@ fn colour() -> clap::Arg {
         .value_parser(PossibleValuesParser::new(words.map(|(word, _)| word)).map(move |word| {
             words.iter().find(|(name, _)| *name == word).map_or(Colour::Auto, |(_, colour)| *colour)
         }))
-        .help("Colours: auto, always or never; auto heeds NO_COLOR")
+        .long_help(
+            "Colours: always, never, or auto: where stdout is a terminal and NO_COLOR is not set",
+        )
 }
 
 fn bench_grammar(benchmark: Benchmark, name: &str) -> Grammar {
@@ -412,13 +434,24 @@ fn bench_grammar(benchmark: Benchmark, name: &str) -> Grammar {
         grammar = PairingArguments::augment_args(grammar);
     }
     let style = if is_old { Style::NcclTests } else { Style::Busbw };
+    // nccl-tests has neither letter, and rccl-tests has another -q.
+    let grammar = match is_old {
+        true => grammar
+            .mut_arg("quiet", |quiet| quiet.short(None))
+            .mut_arg("verbose", |verbose| verbose.short(None)),
+        false => grammar,
+    };
     let brief: &[&str] = match benchmark {
         Benchmark::Pairs => &BRIEF_OPTIONS_OF_PAIRS,
         _ => &BRIEF_OPTIONS,
     };
     let grammar = with_defaults(grammar, benchmark, style).mut_args(|argument| {
-        let is_brief = brief.contains(&argument.get_id().as_str());
-        argument.hide_short_help(!is_brief)
+        if brief.contains(&argument.get_id().as_str()) {
+            return argument;
+        }
+        // Manual pages show the long help of what the short help hides.
+        let long = argument.get_long_help().or(argument.get_help()).cloned();
+        argument.hide_short_help(true).long_help(long.unwrap_or_default())
     });
     // Augmenting sets `about` to the struct's own, so ours comes after.
     below.under(grammar.about(about)).disable_version_flag(true)
@@ -508,6 +541,6 @@ mod tests {
 
     #[test]
     fn grammar_is_consistent() {
-        grammar().debug_assert();
+        with_hidden(grammar()).debug_assert();
     }
 }

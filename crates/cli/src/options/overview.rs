@@ -15,8 +15,7 @@ pub(super) fn with_overview(grammar: Grammar) -> Grammar {
 }
 
 fn visible(grammar: &Grammar) -> impl Iterator<Item = (&str, String)> {
-    let shown = grammar.get_subcommands().filter(|command| !command.is_hide_set());
-    shown.map(|command| {
+    grammar.get_subcommands().map(|command| {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         (command.get_name(), about)
     })

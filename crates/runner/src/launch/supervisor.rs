@@ -89,7 +89,7 @@ pub(super) fn run(
         return workers::incomplete_rendezvous(&refusal, describe, outputs);
     }
     if let Some(control) = server.as_ref().and_then(|server| server.control_interfaces()) {
-        outputs.say(&control);
+        outputs.remark(&control);
         describe.run.remarks.push(control);
     }
     let describe = &*describe;

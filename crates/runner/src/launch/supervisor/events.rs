@@ -111,7 +111,7 @@ impl Launch<'_> {
                 let (name, ranks) = (table.collective.name(), table.ranks);
                 self.measured.push(table.clone());
                 let kept = store::algorithms::keep(&self.describe.run.machine, table);
-                outputs.say(&match kept {
+                outputs.remark(&match kept {
                     Ok(()) => format!("measured once which algorithms are fastest for {name} on {ranks} ranks of this machine; `busbw algorithms` prints them"),
                     Err(error) => format!("{error:#}; the next run measures them again"),
                 });
