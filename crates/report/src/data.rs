@@ -6,7 +6,7 @@ use busbw_logs::measurement::{Device, Row};
 use serde::{Deserialize, Serialize};
 
 /// Version of the data that the page embeds.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 /// A report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,9 @@ pub struct Report {
     pub redacted: bool,
     /// What was measured, and on what, as far as the sources say.
     pub subject: String,
-    /// The verdict: a sentence or a few.
+    /// The first screen: the answer of what needs attention most; none of a page without any measurement.
+    pub answer: Option<Answer>,
+    /// What is to be said of all: a sentence or a few.
     pub verdict: Vec<String>,
     /// What of the sources was not read.
     pub unread: Vec<String>,
@@ -32,9 +34,84 @@ pub struct Report {
     /// Sweeps over environments and transports.
     pub sweeps: Vec<Sweep>,
     /// Matrices of pairs.
-    pub pairs: Vec<Pairs>,
+    pub pairs: Vec<Matrix>,
     /// What the charts over sizes draw and the table of all rows lists.
     pub series: Vec<Series>,
+}
+
+/// How fast, how good, and what to do.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Answer {
+    /// How good.
+    pub level: Level,
+    /// The same in a word or two.
+    pub word: String,
+    /// The run, sweep or matrix that it is of.
+    pub about: String,
+    /// The figure; none where nothing was measured.
+    pub figure: Option<String>,
+    /// Its unit.
+    pub unit: Option<String>,
+    /// What the figure is, and at which size.
+    pub at: Option<String>,
+    /// Its share of `whole`.
+    pub percent: Option<f64>,
+    /// What the share is of, such as `of the limit, 397.5 GB/s`.
+    pub whole: Option<String>,
+    /// The explanation.
+    pub sentence: String,
+    /// The one most important thing to do.
+    pub remedy: Option<Remedy>,
+}
+
+/// How good a result is, from good to bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As good as a healthy machine's.
+    Good,
+    /// Nothing tells how good it is.
+    #[default]
+    Unknown,
+    /// It does not show yet how good it is.
+    Note,
+    /// Performance is lost.
+    Slow,
+    /// It failed, or its data or figures are wrong.
+    Bad,
+}
+
+impl Level {
+    /// Its name, as in the data.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Good => "good",
+            Level::Unknown => "unknown",
+            Level::Note => "note",
+            Level::Slow => "slow",
+            Level::Bad => "bad",
+        }
+    }
+
+    /// A sign for those who do not see its colour.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Level::Good => "✓",
+            Level::Unknown => "?",
+            Level::Note => "…",
+            Level::Slow => "▼",
+            Level::Bad => "✕",
+        }
+    }
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Remedy {
+    /// In a sentence.
+    pub text: String,
+    /// The command to run next.
+    pub command: Option<String>,
 }
 
 /// One run: what ran, and its explanation.
@@ -52,6 +129,8 @@ pub struct Run {
     pub limit: Option<String>,
     /// Measured over limit, percent.
     pub percent: Option<f64>,
+    /// How good, in a word.
+    pub answer: Answer,
     /// Wrong elements; none where nothing was checked.
     pub wrong: Option<u64>,
     /// Whether every row was measured; none where the source does not say.
@@ -85,6 +164,22 @@ impl Report {
     pub fn lines(&self) -> usize {
         self.series.iter().flat_map(|series| &series.rows).flat_map(Row::both).count()
     }
+}
+
+/// A matrix of pairs, and who is slow in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Matrix {
+    /// Its figures.
+    #[serde(flatten)]
+    pub pairs: Pairs,
+    /// Its answer.
+    pub answer: Answer,
+    /// Who is slow.
+    pub findings: Vec<Finding>,
+    /// What else is to be said: the normal level, and what is not decided.
+    pub said: Vec<String>,
+    /// Sender and receiver of the slow pairs.
+    pub slow_cells: Vec<[usize; 2]>,
 }
 
 /// A named value.

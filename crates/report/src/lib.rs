@@ -2,9 +2,11 @@
 //! Not the reading (`busbw-logs`), and not the explanations (`busbw-analysis`).
 #![forbid(unsafe_code)]
 
+mod answer;
 mod data;
 /// Bus bandwidth over size in the terminal.
 pub mod figure;
+mod of_pairs;
 mod of_run;
 mod of_sweep;
 mod page;
@@ -46,6 +48,7 @@ pub fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> R
         busbw: env!("CARGO_PKG_VERSION").to_owned(),
         redacted: false,
         subject: summary::subject(&runs, &explanations, &sweeps, &pairs),
+        answer: None,
         verdict: Vec::new(),
         unread,
         runs: each()
@@ -56,9 +59,13 @@ pub fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> R
             .zip(&sweeps)
             .map(|(title, sweep)| of_sweep::sweep(title, sweep))
             .collect(),
-        pairs,
+        pairs: pairs.into_iter().map(of_pairs::matrix).collect(),
         series,
     };
     report.verdict = summary::verdict(&report);
+    let of_runs = report.runs.iter().map(|run| run.answer.clone());
+    let of_sweeps = titles.iter().zip(&sweeps).map(|(title, one)| answer::of_sweep(title, one));
+    let of_pairs = report.pairs.iter().map(|one| one.answer.clone());
+    report.answer = answer::worst(of_runs.chain(of_sweeps).chain(of_pairs));
     report
 }

@@ -6,6 +6,7 @@ use std::{borrow::Cow, path::Path};
 use busbw_logs::measurement::{Measurement, NcclUse, Row};
 use busbw_stats::median_interval;
 
+use super::answer;
 use super::data::{Fact, Line, LineKind, Run, Series};
 use busbw_analysis::explain::{Ceiling, Explanation, RateKind};
 use busbw_core::{
@@ -53,6 +54,7 @@ fn stem(source: &str) -> String {
 /// The data of a run.
 pub(super) fn run(name: &str, run: &Measurement, explanation: &Explanation) -> Run {
     let checked: Vec<u64> = halves(run).filter_map(|half| half.wrong).collect();
+    let wrong = (!checked.is_empty()).then(|| checked.iter().sum());
     let failed = run.errors.iter().any(|error| !error.trim().is_empty());
     let line =
         if run.source.line > 1 { format!(", line {}", run.source.line) } else { String::new() };
@@ -71,7 +73,8 @@ pub(super) fn run(name: &str, run: &Measurement, explanation: &Explanation) -> R
             )
         }),
         percent: explanation.percent,
-        wrong: (!checked.is_empty()).then(|| checked.iter().sum()),
+        answer: answer::of_run(name, explanation, wrong),
+        wrong,
         complete: failed.then_some(false),
         sentence: explanation.sentence.clone(),
         findings: explanation
@@ -105,7 +108,7 @@ fn measured(explanation: &Explanation) -> Option<String> {
 }
 
 /// Words as a sentence. A name keeps its small letters.
-fn sentence(words: &str) -> String {
+pub(super) fn sentence(words: &str) -> String {
     let first = words.split(' ').next().unwrap_or_default();
     let is_word = first.chars().all(|c| c.is_ascii_lowercase()) && first != "busbw";
     let mut chars = words.chars();

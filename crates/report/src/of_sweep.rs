@@ -116,7 +116,7 @@ fn row(outcome: &Outcome, number: usize) -> Option<SweepRow> {
 }
 
 /// The hardware's limit of an environment at the largest size: bus bandwidth, GB/s.
-fn limit(outcome: &Outcome, number: usize) -> Option<f64> {
+pub(super) fn limit(outcome: &Outcome, number: usize) -> Option<f64> {
     let cell = outcome.rows.last()?.cell(number)?;
     let transport = outcome.environments.get(number)?.transport.as_ref();
     let of_percent = match transport.and_then(|transport| transport.limit.as_ref()) {

@@ -31,6 +31,8 @@ struct Page<'a> {
     policy: String,
     data: String,
     rows: usize,
+    /// Whether the page is of several measurements, so that the answer says of which.
+    several: bool,
     style: &'static str,
     charts: &'a str,
     script: &'static str,
@@ -51,6 +53,7 @@ pub fn page(report: &Report) -> Result<String> {
         // So that no text of the data can end the block that holds it.
         data: data.replace('<', "\\u003c"),
         rows: report.lines(),
+        several: report.runs.len() + report.sweeps.len() + report.pairs.len() > 1,
         style: STYLE,
         charts: &charts,
         script: SCRIPT,

@@ -8,7 +8,9 @@ function barOptions(sweep, row, width) {
     cell.multiple !== null ? `${digits(cell.multiple)}×${cell.against ? ` (${cell.against})` : ""}` : null,
     cell.percent !== null ? `${cell.percent.toFixed(1)} % of limit` : null,
   ].filter(Boolean).join("   ");
-  const top = Math.max(...measured.map(({ cell }) => (cell.interval ? cell.interval[1] : cell.value)));
+  const end = (cell) => (cell.interval ? Math.max(cell.interval[1], cell.value) : cell.value);
+  const limit = (cell) => (cell.percent > 0 && sweep.figure === "bus bandwidth" ? (cell.value / cell.percent) * 100 : NaN);
+  const top = Math.max(...measured.flatMap(({ cell }) => [end(cell), limit(cell)]).filter(Number.isFinite));
   return {
     ...commonOptions(`busbw-${sweep.command}`),
     // Words stand behind the bars.
@@ -34,7 +36,6 @@ function barOptions(sweep, row, width) {
         data: measured.map(({ environment, cell }) => ({
           value: cell.value,
           itemStyle: { color: environment.name === sweep.baseline ? faint : colour(0) },
-          label: { show: true, position: "right", distance: 14, color: text, formatter: () => words(cell), textBorderColor: paper, textBorderWidth: 2 },
         })),
       },
       {
@@ -42,13 +43,20 @@ function barOptions(sweep, row, width) {
         silent: true,
         z: 4,
         encode: { x: [1, 2], y: 0 },
-        data: measured.map(({ cell }, at) => [at, ...(cell.interval ?? [NaN, NaN])]).filter((ends) => Number.isFinite(ends[1])),
+        data: measured.map(({ cell }, at) => [at, ...(cell.interval ?? [cell.value, cell.value])]),
+        // The whisker, behind it the words, and the limit across the row.
         renderItem: (_, api) => {
+          const { cell } = measured[api.value(0)];
           const [low, y] = api.coord([api.value(1), api.value(0)]);
           const [high] = api.coord([api.value(2), api.value(0)]);
-          const stroke = { stroke: text, lineWidth: 1.5, fill: "none" };
-          const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style: stroke });
-          return { type: "group", children: [line(low, y, high, y), line(low, y - 5, low, y + 5), line(high, y - 5, high, y + 5)] };
+          const line = (x1, y1, x2, y2, more = {}) => ({ type: "line", shape: { x1, y1, x2, y2 }, style: { stroke: text, lineWidth: 1.5, fill: "none", ...more } });
+          const whisker = cell.interval ? [line(low, y, high, y), line(low, y - 5, low, y + 5), line(high, y - 5, high, y + 5)] : [];
+          const [at] = api.coord([limit(cell), api.value(0)]);
+          const limits = Number.isFinite(at) ? [line(at, y - 15, at, y + 15, { lineDash: [4, 3] })] : [];
+          const [behind] = api.coord([end(cell), api.value(0)]);
+          // Words that the limit would cross stand behind it.
+          const from = Number.isFinite(at) && at < behind + 260 ? Math.max(at, behind) : behind;
+          return { type: "group", children: [...limits, ...whisker, { type: "text", style: { text: words(cell), x: from + 10, y, textVerticalAlign: "middle", fill: text, stroke: paper, lineWidth: 2, fontSize: 12 } }] };
         },
       },
     ],
