@@ -5,11 +5,14 @@ use busbw_analysis::{
     explain::{Explanation, Verdict, main_findings},
     sweep::{Outcome, Show, overall},
 };
-use busbw_core::quantity::{bytes, rate, time};
+use busbw_core::{
+    quantity::{bytes, rate, time},
+    shell::{line, quoted},
+};
 
 use crate::{
     data::{Answer, Level, Remedy},
-    of_run::{self, quoted},
+    of_run,
 };
 
 /// Of several answers the one that needs most attention: the worst level, and within it the lowest share of the limit.
@@ -60,6 +63,7 @@ pub(super) fn of_run(name: &str, told: &Explanation, wrong: Option<u64>) -> Answ
         percent: told.percent,
         whole: told.limit.as_ref().map(|limit| format!("of the limit, {} GB/s", rate(limit.busbw))),
         sentence: told.sentence.clone(),
+        last: None,
         remedy: remedy(told),
     }
 }
@@ -126,7 +130,7 @@ fn command(confirm: &str) -> (Option<String>, Option<String>) {
     let mut rest = confirm;
     while !rest.is_empty() {
         let (piece, behind) = rest.split_once("; ").unwrap_or((rest, ""));
-        let prose = [" on each ", " on every ", " on one ", " on both ", ", ", " ("];
+        let prose = [" on each ", " on every ", " on one ", " on both ", " with ", ", ", " ("];
         let cut = prose.iter().filter_map(|word| piece.find(word)).min();
         let told = piece.get(..cut.unwrap_or(piece.len())).unwrap_or_default();
         if !is_command(told) {
@@ -140,8 +144,8 @@ fn command(confirm: &str) -> (Option<String>, Option<String>) {
     }
     let rest = match (commands.is_empty(), rest.trim_matches([' ', ',', ';'])) {
         (_, "") => None,
-        (true, rest) => Some(format!("confirm: {rest}")),
-        (false, rest) => Some(format!("run the command below {rest}")),
+        (true, rest) => Some(format!("Confirm: {rest}")),
+        (false, rest) => Some(format!("Run the command below {rest}")),
     };
     ((!commands.is_empty()).then(|| commands.join("; ")), rest)
 }
@@ -200,14 +204,14 @@ pub(super) fn of_sweep(title: &str, outcome: &Outcome) -> Answer {
         percent: fastest.zip(limit).map(|((_, cell), limit)| cell.busbw / limit * 100.0),
         whole: limit.map(|limit| format!("of the limit, {} GB/s", rate(limit))),
         sentence,
+        last: None,
         remedy: Some(remedy),
     }
 }
 
 /// The sweep's command with twice as many launches.
 fn rerun(outcome: &Outcome) -> String {
-    let mut words: Vec<String> =
-        outcome.args.iter().map(|word| quoted(word).into_owned()).collect();
+    let mut words = outcome.args.clone();
     let at = words.iter().position(|word| word == "--launches");
     match at.and_then(|at| words.get_mut(at + 1)) {
         Some(count) => *count = (outcome.launches * 2).to_string(),
@@ -217,7 +221,7 @@ fn rerun(outcome: &Outcome) -> String {
             words.splice(at..at, ["--launches".to_owned(), (outcome.launches * 2).to_string()]);
         }
     }
-    words.join(" ")
+    line(words.iter().map(String::as_str))
 }
 
 #[cfg(test)]
@@ -232,10 +236,10 @@ mod tests {
             (
                 "busbw sendrecv -c 10 on each pair; then dmesg",
                 Some("busbw sendrecv -c 10"),
-                Some("run the command below on each pair; then dmesg"),
+                Some("Run the command below on each pair; then dmesg"),
             ),
-            ("NCCL_DEBUG=INFO … | grep NET", None, Some("confirm: NCCL_DEBUG=INFO … | grep NET")),
-            ("the drop counters", None, Some("confirm: the drop counters")),
+            ("NCCL_DEBUG=INFO … | grep NET", None, Some("Confirm: NCCL_DEBUG=INFO … | grep NET")),
+            ("the drop counters", None, Some("Confirm: the drop counters")),
             ("", None, None),
         ] {
             let told = command(confirm);

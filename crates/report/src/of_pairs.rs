@@ -7,7 +7,7 @@ use busbw_core::{
         assessment::{PairsAssessment, SlowSubject},
         figures::{BETWEEN_HOSTS, WITHIN_HOSTS},
     },
-    quantity::rate,
+    quantity::{bytes, rate},
 };
 
 use crate::{
@@ -76,7 +76,7 @@ fn answer(pairs: &Pairs) -> Answer {
     Answer {
         level,
         word,
-        about: "pairs".to_owned(),
+        about: format!("pairs, {}", bytes(pairs.size)),
         figure,
         unit: unit.map(str::to_owned),
         at: worst.map(|pair| {
@@ -94,6 +94,7 @@ fn answer(pairs: &Pairs) -> Answer {
             Some(found) => of_run::sentence(&found.cause),
             None => summary::of_pairs(pairs),
         },
+        last: None,
         remedy: Some(Remedy { text, command }),
     }
 }
