@@ -1,9 +1,10 @@
-// Takes pictures of the first screen of every kind of page, wide and narrow, light and dark. Not a check.
-// usage, in the folder that tests/browser.sh prepares: node pictures.mjs FOLDER
-import { mkdirSync } from "node:fs";
+// Pictures of every kind of page, wide and narrow, light and dark: those beside the tests. Not a check.
+// tests/browser.sh --pictures writes them to tests/browser/pictures. WHOLE=1: whole pages, not only their beginning.
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { open, visit } from "./browser.mjs";
 import { PAGES } from "./pages.mjs";
+import { reduced } from "./palette.mjs";
 
 const [folder, ...only] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
@@ -14,9 +15,10 @@ for (const [name, make] of Object.entries(PAGES)) {
   for (const width of [1400, 390]) {
     for (const dark of [false, true]) {
       const { page } = await visit(browser, address, { width, height: width === 390 ? 844 : 900, dark });
-      const height = await page.evaluate(() => document.documentElement.scrollHeight);
-      const most = process.env.WHOLE ? height : Math.min(height, width === 390 ? 1700 : 1800);
-      await page.screenshot({ path: join(folder, `${name}-${width}-${dark ? "dark" : "light"}.png`), clip: { x: 0, y: 0, width, height: most }, captureBeyondViewport: true });
+      const whole = await page.evaluate(() => document.documentElement.scrollHeight);
+      const height = process.env.WHOLE ? whole : Math.min(whole, 1600);
+      const picture = await page.screenshot({ clip: { x: 0, y: 0, width, height }, captureBeyondViewport: true });
+      writeFileSync(join(folder, `${name}-${width}-${dark ? "dark" : "light"}.png`), reduced(Buffer.from(picture)));
       await page.close();
     }
   }

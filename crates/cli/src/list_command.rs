@@ -12,7 +12,7 @@ use busbw_core::{
     printable::Printable,
     record::{Folded, Status},
 };
-use busbw_logs::measurement::Measurement;
+use busbw_logs::measurement::{Figure, Measurement};
 use jiff::{Span, Timestamp, Zoned, civil::DateTime, tz::TimeZone};
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ use crate::options::ListArguments;
 use busbw_core::exit::ExitError;
 use busbw_core::{
     columns::aligned,
-    quantity::{bytes, count, rate},
+    quantity::{bytes, count, rate, time},
 };
 use busbw_render::answer::{answer, json_line};
 use busbw_store as store;
@@ -58,6 +58,9 @@ struct Summary {
     peak_busbw: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     peak_size: Option<u64>,
+    /// Of a latency test: microseconds of its smallest message, and the size, bytes.
+    #[serde(skip)]
+    latency: Option<(f64, u64)>,
     verdict: String,
 }
 
@@ -162,6 +165,9 @@ fn summary(record: Folded) -> Summary {
     let (started, host) = (record.run.started.clone(), record.run.machine.host.clone());
     let run = Measurement::from_record(record, "");
     let peak = run.peak().map(|peak| (peak.figure(), peak.row.size));
+    let is_latency = run.test.figure == Figure::Latency;
+    let smallest = run.rows.iter().min_by_key(|row| row.size).filter(|_| is_latency);
+    let latency = smallest.and_then(|row| Some((row.out_of_place.as_ref()?.time_us?, row.size)));
     let device = run.devices.first().map_or(String::new(), |device| device.name.clone());
     Summary {
         started,
@@ -172,6 +178,7 @@ fn summary(record: Folded) -> Summary {
         rows: run.rows.len(),
         peak_busbw: peak.and_then(|(busbw, _)| busbw),
         peak_size: peak.map(|(_, size)| size),
+        latency,
         verdict,
     }
 }
@@ -212,8 +219,14 @@ fn print(out: &mut impl Write, listed: &[Listed]) -> io::Result<()> {
                 run.ranks.to_string(),
                 format!("{} ({})", run.host, run.device),
                 run.rows.to_string(),
-                run.peak_busbw.map_or("-".to_owned(), rate),
-                run.peak_size.map_or("-".to_owned(), |size| bytes(size).replace(' ', "")),
+                match run.latency {
+                    Some((us, _)) => time(us),
+                    None => run.peak_busbw.map_or("-".to_owned(), rate),
+                },
+                run.latency
+                    .map(|(_, size)| size)
+                    .or(run.peak_size)
+                    .map_or("-".to_owned(), |size| bytes(size).replace(' ', "")),
                 run.verdict.clone(),
                 one.id.clone(),
             ],

@@ -85,7 +85,7 @@ fn remedy(told: &Explanation) -> Option<Remedy> {
         return advice(&format!("to rate it, say {}", hypotheses.decides), "");
     }
     match (told.verdict, told.missing.as_slice()) {
-        (Verdict::Healthy, _) => advice("nothing: this is what the hardware allows", ""),
+        (Verdict::Healthy, _) => advice("Nothing: this is what the hardware allows", ""),
         (_, [])
             if told.limit.is_none()
                 && told.measured.as_ref().is_some_and(|one| one.busbw.is_none()) =>

@@ -55,9 +55,9 @@ function barOptions(sweep, row, width) {
           const line = (x1, y1, x2, y2, more = {}) => ({ type: "line", shape: { x1, y1, x2, y2 }, style: { stroke: text, lineWidth: 1.5, fill: "none", ...more } });
           const whisker = cell.interval ? [line(low, y, high, y), line(low, y - 5, low, y + 5), line(high, y - 5, high, y + 5)] : [];
           const [at] = api.coord([limit(cell), api.value(0)]);
-          const limits = Number.isFinite(at) ? [line(at, y - 15, at, y + 15, { lineDash: [4, 3], lineWidth: 2 })] : [];
+          const limits = Number.isFinite(at) ? [line(at, y - 15, at, y + (narrow ? 10 : 15), { lineDash: [4, 3], lineWidth: 2 })] : [];
           // Neither a whisker nor a limit strikes the words: they stand behind the axis, or below the bar where it is narrow.
-          const place = narrow ? { x: api.coord([0, api.value(0)])[0], y: y + 19 } : { x: params.coordSys.x + params.coordSys.width + 12, y };
+          const place = narrow ? { x: 4, y: y + 20 } : { x: params.coordSys.x + params.coordSys.width + 12, y };
           return { type: "group", children: [...limits, ...whisker, { type: "text", style: { text: words(cell), ...place, textVerticalAlign: "middle", fill: text, stroke: paper, lineWidth: 2, fontSize: 12 } }] };
         },
       },
