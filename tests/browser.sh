@@ -3,12 +3,14 @@
 # printed, fed with hostile texts. About a minute.
 #   tests/browser.sh           everything; installs what is missing (apt-get for chromium, needs root; npm)
 #   tests/browser.sh --quick   without installing; fails where something is missing
+#   tests/browser.sh --pictures   no tests: takes the pictures of tests/browser/pictures again
 # SCREENSHOTS=DIR keeps a picture of each page, light and dark. CHROMIUM names another browser.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case ${1:-} in
-"") quick= ;;
---quick) quick=1 ;;
+"") quick= pictures= ;;
+--quick) quick=1 pictures= ;;
+--pictures) quick= pictures=1 ;;
 *)
   echo "tests/browser.sh: unknown word $1" >&2
   exit 2
@@ -32,5 +34,9 @@ if [ -z "$quick" ] || [ ! -d "$work/node_modules" ]; then
 fi
 for script in crates/report/src/assets/*.js web/entry.js "$work"/*.mjs; do node --check "$script"; done
 export BUSBW=${BUSBW:-$target/release/busbw} REPORT_LOGS=$PWD/crates/busbw/tests/explain
+pictures_folder=$PWD/tests/browser/pictures
 cd "$work"
+if [ -n "$pictures" ]; then
+  exec node pictures.mjs "$pictures_folder"
+fi
 timeout 300 node --test

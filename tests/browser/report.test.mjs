@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { open, visit } from "./browser.mjs";
+import { PAGES } from "./pages.mjs";
 import { folder, pairs, path, record, report, transports } from "./samples.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -48,7 +49,8 @@ function check(name, address, options, body) {
 }
 
 const rowOf = (lines, size) => lines.find((line) => line.kind === "row" && line.size === size);
-const chart = (what) => `[data-chart="${what}"] .chart`;
+/** The chart of a kind; of those over sizes the first test's. */
+const chart = (what) => (["speed", "time"].includes(what) ? `#${what}-0 .chart` : `[data-chart="${what}"] .chart`);
 const texts = (page, selector) => page.$$eval(`${selector} svg text`, (found) => found.map((one) => one.textContent));
 /** Shapes of a chart in a colour. */
 const inColour = (page, selector, colour) => page.$$eval(`${selector} svg path`, (paths, wanted) => paths.filter((one) => [one.getAttribute("stroke"), one.getAttribute("fill")].includes(wanted)).length, colour);
@@ -57,13 +59,17 @@ const inColour = (page, selector, colour) => page.$$eval(`${selector} svg path`,
 async function across(page, selector, size) {
   await page.$eval(selector, (found) => found.scrollIntoView({ block: "center", behavior: "instant" }));
   return page.$eval(selector, (found, wanted) => {
-    const at = (text) => {
-      const box = [...found.querySelectorAll("svg text")].find((one) => one.textContent === text).getBoundingClientRect();
-      return box.x + box.width / 2;
-    };
-    const [low, high] = [at("64 B"), at("1 GiB")];
+    const units = { B: 0, KiB: 10, MiB: 20, GiB: 30 };
+    const sizes = [...found.querySelectorAll("svg text")].flatMap((one) => {
+      const [, count, unit] = /^([0-9]+) (B|[KMG]iB)$/.exec(one.textContent) ?? [];
+      const box = one.getBoundingClientRect();
+      return unit ? [{ doublings: Math.log2(count) + units[unit], x: box.x + box.width / 2, y: box.y }] : [];
+    });
+    // The axis is labelled at its ends; the handles below it are not.
+    const axis = sizes.filter((one) => one.y === sizes[0].y).sort((a, b) => a.doublings - b.doublings);
+    const [first, last] = [axis[0], axis.at(-1)];
     const box = found.getBoundingClientRect();
-    return { x: low + ((high - low) * (Math.log2(wanted) - 6)) / 24, y: box.y + box.height * 0.4 };
+    return { x: first.x + ((last.x - first.x) * (Math.log2(wanted) - first.doublings)) / (last.doublings - first.doublings), y: box.y + box.height * 0.4 };
   }, size);
 }
 
@@ -80,6 +86,106 @@ test("every kind of page is quiet and loads nothing", limit, async () => {
       await page.close();
     }
   }
+});
+
+/** What every kind of page must say on its first screen: the verdict, and the remedy. */
+const FIRST_SCREEN = {
+  one: [/Healthy/, /392\.3 GB\/s/, /98\.7 % of the limit, 397\.5 GB\/s/, /Do: Nothing: this is what the hardware allows/],
+  slow: [/Limit unknown/, /11\.89 GB\/s/, /Do: Look at the lanes of each GPU's slot/],
+  many: [/GB\/s/, /6 runs, all results right/, /Do: \S+/],
+  public: [/Slow/, /132\.7 GB\/s/, /Do: Repeat the run/],
+  folder: [/Slow/, /132\.7 GB\/s/, /29\.5 % of the limit/, /Do: Repeat the run/],
+  sweep: [/No single fastest/, /370\.7 GB\/s/, /77\.2 % of the limit/, /Do: .*more launches/s, /busbw sweep --launches 12/],
+  transports: [/Fastest: p2p/, /327\.9 GB\/s/, /73\.0 % of the limit/, /Do: nvls failed/],
+  pairs: [/1 is slow/, /node-2 gpu 3 receives 50 % slower/, /of what is normal here/, /Do: Check its links/, /busbw pairs/],
+  latency: [/Slow/, /29\.97 µs/, /Do: With UCX/],
+  wrong: [/Wrong data/, /of wrong data/, /Do: Do not trust any figure/, /busbw sendrecv -c 10/],
+  failed: [/Failed/, /Rank 13 on gpu-b12 ran out of GPU memory/, /Do: Let the rank use less GPU memory/],
+};
+/** Pages whose answer is red, and those that are neither red nor of a colour that praises. */
+const RED = ["wrong", "failed"];
+
+for (const [kind, make] of Object.entries(PAGES)) {
+  test(`a page of ${kind}: the answer on the first screen, nothing off it, axe-core`, { timeout: 120000 }, async () => {
+    const address = make();
+    for (const width of [1400, 390]) {
+      const height = width === 390 ? 844 : 900;
+      for (const dark of [false, true]) {
+        const where = `${kind}, ${width} px, ${dark ? "dark" : "light"}`;
+        const { page, seen } = await visit(browser, address, { width, height, dark });
+        // Words within the window, as they stand: a line below its end is not read.
+        const words = await page.evaluate((end) => {
+          const walker = document.createTreeWalker(document.querySelector("header"), NodeFilter.SHOW_TEXT);
+          let said = "";
+          while (walker.nextNode()) {
+            const range = document.createRange();
+            range.selectNodeContents(walker.currentNode);
+            const box = range.getBoundingClientRect();
+            if (box.height > 0 && box.bottom <= end) said += walker.currentNode.textContent;
+          }
+          return said.replaceAll(/\s+/g, " ");
+        }, height);
+        for (const wanted of FIRST_SCREEN[kind]) assert.match(words, wanted, where);
+        const level = await page.$eval("#answer", (found) => found.className);
+        assert.equal(/level-bad/.test(level), RED.includes(kind), `${where}: ${level}`);
+        const [needed, given] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+        assert.ok(needed <= given, `${where}: ${needed} in ${given}`);
+        await page.evaluate(() => document.querySelectorAll("details").forEach((details) => (details.open = true)));
+        const [opened] = await page.evaluate(() => [document.documentElement.scrollWidth]);
+        assert.ok(opened <= given, `${where}, opened: ${opened} in ${given}`);
+        await page.evaluate(axe);
+        const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+        const told = found.violations.map((one) => `${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 120)).join(" | ")}`);
+        assert.deepEqual(told, [], where);
+        assert.deepEqual(seen, { said: [], requested: [address] }, where);
+        await page.close();
+      }
+    }
+  });
+}
+
+check("who is slow is marked in the matrix", PAGES.pairs, {}, async (page) => {
+  const words = await texts(page, chart("pairs"));
+  assert.equal(words.filter((word) => word.startsWith("▼")).length, 8, words.join());
+  const above = await page.evaluate(() => {
+    const [findings, matrix] = ["#pairs-0 .findings", "#pairs-0 .chart"].map((found) => document.querySelector(found));
+    return Boolean(findings.compareDocumentPosition(matrix) & Node.DOCUMENT_POSITION_FOLLOWING);
+  });
+  assert.ok(above && !(await page.$("#speed")), "findings stand above the matrix, and no lines of two points");
+});
+
+check("a chart a test, and none of two points", PAGES.many, {}, async (page) => {
+  const plots = await page.$$eval("[data-test]", (found) => found.map((one) => `${one.dataset.chart} ${one.dataset.test}`));
+  assert.deepEqual(plots, ["speed all_reduce", "speed alltoall", "time all_reduce", "time alltoall"]);
+});
+
+check("words of bars are struck by nothing", PAGES.sweep, {}, async (page) => {
+  for (const width of [1400, 390]) {
+    await page.setViewport({ width, height: 900 });
+    await new Promise((done) => setTimeout(done, 200));
+    const struck = await page.$eval(chart("sweep"), (found) => {
+      const words = [...found.querySelectorAll("svg text")].filter((one) => one.textContent.includes("×")).map((one) => one.getBoundingClientRect());
+      const lines = [...found.querySelectorAll("svg path")].filter((one) => one.getAttribute("fill") === "none").map((one) => one.getBoundingClientRect());
+      const marks = lines.filter((line) => line.height < 40 && line.width < 60);
+      const hits = words.flatMap((word) => marks.filter((mark) => mark.right > word.left && mark.left < word.right && mark.bottom > word.top + 2 && mark.top < word.bottom - 2));
+      const off = words.filter((word) => word.right > found.getBoundingClientRect().right);
+      return { words: words.length, marks: marks.length, hits: hits.length, off: off.length };
+    });
+    assert.deepEqual({ ...struck, marks: struck.marks >= 8 }, { words: 4, marks: true, hits: 0, off: 0 }, `${width} px: ${JSON.stringify(struck)}`);
+  }
+});
+
+check("latency is in microseconds everywhere", PAGES.latency, {}, async (page) => {
+  const words = await page.$eval("body", (found) => found.innerText);
+  assert.doesNotMatch(words, /GB\/s/);
+  assert.match(words, /29\.97 µs/);
+});
+
+check("a folder is one page, with what was not read at its end", PAGES.folder, {}, async (page) => {
+  const groups = await page.$$eval("#runs tr.group", (found) => found.map((one) => one.textContent.trim()));
+  assert.deepEqual(groups, ["all_reduce", "alltoall"]);
+  assert.match(await page.$eval("main section:last-child", (found) => found.textContent), /What was not read[^]*notes\.txt/);
+  assert.match(await page.$eval("#setup", (found) => found.textContent), /ibstat\.txt \(ibstat\)[^]*CA type: MT4129/);
 });
 
 check("the legend hides and shows a series in both charts", () => whole, {}, async (page) => {
@@ -147,7 +253,7 @@ check("zoom by handle, by keys and back", () => whole, {}, async (page) => {
 
 check("everything is reached and worked by keys", () => whole, {}, async (page) => {
   const reached = [];
-  for (let at = 0; at < 140; at++) {
+  for (let at = 0; at < 200; at++) {
     await page.keyboard.press("Tab");
     reached.push(await page.evaluate(() => {
       const here = document.activeElement;
@@ -169,9 +275,9 @@ check("everything is reached and worked by keys", () => whole, {}, async (page) 
 });
 
 check("a chart is there as a table", () => whole, {}, async (page) => {
-  await page.click('[data-chart="speed"] .alternative summary');
-  await page.waitForSelector('[data-chart="speed"] .alternative table');
-  const cells = await page.$$eval('[data-chart="speed"] .alternative tr', (rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent)));
+  await page.click('#speed-0 .alternative summary');
+  await page.waitForSelector('#speed-0 .alternative table');
+  const cells = await page.$$eval('#speed-0 .alternative tr', (rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent)));
   assert.equal(cells[0][1], "baseline");
   const row = cells.find(([size]) => size === "1 GiB");
   assert.ok(row[1].startsWith(`${rowOf(made.slow, GIB).out_of_place.busbw.toFixed(2)} GB/s (`), row[1]);
@@ -319,8 +425,9 @@ check("many runs fit, on wide and narrow windows", () => many, {}, async (page) 
   }
 });
 
-test("nothing that axe-core finds, light and dark", limit, async () => {
-  for (const address of [whole, single, many]) {
+test("nothing that axe-core finds on a page of everything, light and dark", limit, async () => {
+  // Pages of one kind are looked at above; this one is of several.
+  for (const address of [whole]) {
     for (const dark of [false, true]) {
       const { page } = await visit(browser, address, { dark });
       await page.evaluate(() => document.querySelectorAll("details").forEach((details) => (details.open = true)));

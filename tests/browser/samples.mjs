@@ -81,8 +81,35 @@ export function transports(name) {
   return result;
 }
 
-/** A matrix of pairs with one slow rank. */
-export function pairs(name, { hosts = 2, gpus = 8, unit = "GB/s" } = {}) {
+/** A result of `busbw sweep` over a number of channels: more are faster, with little at small sizes. */
+export function sweep(name) {
+  const next = random(11);
+  const channels = ["unset", "8", "16", "32"];
+  const result = {
+    sweep_schema: 1, command: "sweep", busbw: "0.1.0", started: "2026-11-20 10:00:00", args: ["busbw", "sweep", "-x", "NCCL_MIN_NCHANNELS=unset,8,16,32", "all_reduce", "-b", "1M", "-e", "4G", "-f", "4"],
+    program: "all_reduce_perf", on: "8 ranks on nccl (NVIDIA H100), NCCL 2.28.9, host node-1", show: "busbw", baseline: 0, launches: 6, took_s: 180.2,
+    environments: channels.map((count) => ({ name: count === "unset" ? "default" : `NCHANNELS=${count}`, variables: count === "unset" ? {} : { NCCL_MIN_NCHANNELS: count }, launches: 6 })),
+    rows: [],
+  };
+  for (let size = 2 ** 20; size <= 2 ** 32; size *= 4) {
+    const cells = [360, 241, 322, 371].map((speed, number) => {
+      const busbw = (speed * size) / (size + speed * 9000);
+      const time = (size * 1.75) / busbw / 1e3;
+      const launches = Array.from({ length: 6 }, () => time * (1 + 0.01 * (next() - 0.5))).sort((a, b) => a - b);
+      const verdict = number === 3 ? "Faster" : "Slower";
+      return {
+        launches_us: launches, time_us: (launches[2] + launches[3]) / 2, interval_us: { low: launches[0], high: launches[5], coverage: 0.96875 }, algbw: busbw / 1.75, busbw, batches: 5, iterations: 20, limit: 480,
+        ...(number ? { against: { verdict, ratio: null, interval: null, guard: null } } : {}),
+      };
+    });
+    result.rows.push({ size, cells });
+  }
+  writeFileSync(path(name), JSON.stringify(result));
+  return result;
+}
+
+/** A matrix of pairs with one slow rank; `judged` adds the verdict that busbw gives of it. */
+export function pairs(name, { hosts = 2, gpus = 8, unit = "GB/s", judged = false } = {}) {
   const next = random(3);
   const labels = Array.from({ length: hosts * gpus }, (_, rank) => `node-${Math.floor(rank / gpus) + 1} gpu ${rank % gpus}`);
   const value = (from, to) => {
@@ -91,7 +118,14 @@ export function pairs(name, { hosts = 2, gpus = 8, unit = "GB/s" } = {}) {
     const speed = (inside ? 378 : 48.6) * (1 - 0.03 * next()) * (to === 11 && !inside ? 0.5 : 1);
     return unit === "us" ? 1000 / speed : speed;
   };
-  const made = { pairs_schema: 1, what: "Send and receive, one pair at a time", command: "busbw pairs -b 64M", labels, size: 2 ** 26, unit, values: labels.map((_, from) => labels.map((_, to) => value(from, to))) };
+  const made = { pairs_schema: 2, what: "Send and receive, one pair at a time", command: "busbw pairs -b 64M", labels, size: 2 ** 26, unit, values: labels.map((_, from) => labels.map((_, to) => value(from, to))) };
+  if (judged) {
+    made.verdict = {
+      basis: "retest", unit, hosts: labels.map((_, rank) => Math.floor(rank / gpus)),
+      levels: [{ class: "within hosts", value: 372.4, "spread-percent": 1.1, cells: 112, samples: 9 }, { class: "between hosts", value: 47.9, "spread-percent": 1.2, cells: 128, samples: 9 }],
+      findings: [{ subject: { is: "receiver", rank: 11 }, class: "between hosts", "slower-percent": 49.8, "slow-cells": 8, cells: 8, confidence: 0.9998 }],
+    };
+  }
   writeFileSync(path(name), JSON.stringify(made));
   return made;
 }

@@ -31,7 +31,7 @@ use busbw_logs::measurement::{Measurement, Source};
 use serde::Serialize;
 
 pub use attained::Attained;
-pub use brief::print_briefly;
+pub use brief::{main_findings, print_briefly};
 pub use choice::{Basis, Choice};
 pub use context::Measured;
 pub use hardware::Hardware;

@@ -14,7 +14,7 @@ use busbw_analysis::explain::Hardware;
 use busbw_core::exit::ExitError;
 use busbw_core::printable::Printable;
 use busbw_report as report;
-use busbw_report::{KnownNames, Sources};
+use busbw_report::{KnownNames, Sources, Text};
 use busbw_store as store;
 
 /// Writes the page.
@@ -27,8 +27,6 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
     // Before anything is read: a typing mistake shall not cost a long wait.
     output_file::check(output, arguments.force)
         .map_err(|why| refuse(format!("cannot write the report: {why}")))?;
-    let hardware = Hardware::read(arguments.machine.as_deref(), arguments.nodes)
-        .map_err(|e| refuse(e.to_string()))?;
     let found = |source: &PathBuf| -> PathBuf {
         // The id of a run in the data folder; what is none of these is refused where it is read.
         if source.exists() || source.as_os_str() == "-" {
@@ -43,13 +41,25 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit> {
     };
     let paths: Vec<PathBuf> =
         newest.into_iter().chain(arguments.sources.iter().map(found)).collect();
-    let sources = Sources::read(paths.iter().map(PathBuf::as_path))?;
+    let mut sources = Sources::read(paths.iter().map(PathBuf::as_path))?;
+    if sources.runs.iter().any(|run| run.id.is_some()) {
+        sources.history = report::history();
+    }
+    // A folder may describe its machine itself.
+    let described = sources.machines.first().map(|path| path.to_string_lossy().into_owned());
+    let machine = arguments.machine.as_deref().or(described.as_deref());
+    let hardware = Hardware::read(machine, arguments.nodes).map_err(|e| refuse(e.to_string()))?;
+    for path in &sources.machines {
+        let used = machine == path.to_str();
+        let what = if used { "the machine is as it describes it" } else { "a machine, not used" };
+        sources.texts.push(Text { name: path.display().to_string(), text: what.to_owned() });
+    }
     for unread in &sources.unread {
         let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {unread}");
     }
     let known = arguments.redact.then(|| {
         let mut known = KnownNames::of(&sources);
-        paths.iter().for_each(|path| known.learn(path));
+        sources.files.iter().chain(&paths).for_each(|path| known.learn(path));
         known
     });
     let report = report::report(sources, &hardware, arguments.title.clone());

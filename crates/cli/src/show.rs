@@ -52,7 +52,8 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
         let outcome = result.map_err(|why| ExitError::new(Exit::Usage, why))?;
         if arguments.plot {
             let title = format!("{}, {}", outcome.program, outcome.on);
-            return draw(title, &report::sweep_series(&outcome));
+            let series = report::sweep_series(&title, &outcome);
+            return draw(title, &series);
         }
         print_sweep(&outcome, arguments.csv, arguments.json)?;
         return Ok(Exit::Ok);

@@ -50,6 +50,8 @@ pub mod printable;
 pub mod quantity;
 /// What is written down about a run.
 pub mod record;
+/// A word as a shell takes it.
+pub mod shell;
 /// Byte sizes as people type them.
 pub mod size;
 mod spelling;

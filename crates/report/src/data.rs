@@ -1,12 +1,12 @@
 //! The data of the page. The page embeds it as JSON; every sentence, chart and table is made from it.
 //! Not how it looks (`page`, and the scripts beside it).
 
-use busbw_core::{finding::Finding, pairs::Pairs};
+use busbw_core::{Benchmark, finding::Finding, pairs::Pairs};
 use busbw_logs::measurement::{Device, Row};
 use serde::{Deserialize, Serialize};
 
 /// Version of the data that the page embeds.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 /// A report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,18 +23,99 @@ pub struct Report {
     pub redacted: bool,
     /// What was measured, and on what, as far as the sources say.
     pub subject: String,
-    /// The verdict: a sentence or a few.
+    /// The first screen: the answer of what needs attention most; none of a page without any measurement.
+    pub answer: Option<Answer>,
+    /// What is to be said of all: a sentence or a few.
     pub verdict: Vec<String>,
     /// What of the sources was not read.
     pub unread: Vec<String>,
+    /// Texts of a folder about its machine.
+    pub texts: Vec<Text>,
     /// Runs, in the order of the sources.
     pub runs: Vec<Run>,
     /// Sweeps over environments and transports.
     pub sweeps: Vec<Sweep>,
     /// Matrices of pairs.
-    pub pairs: Vec<Pairs>,
+    pub pairs: Vec<Matrix>,
     /// What the charts over sizes draw and the table of all rows lists.
     pub series: Vec<Series>,
+}
+
+/// How fast, how good, and what to do.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Answer {
+    /// How good.
+    pub level: Level,
+    /// The same in a word or two.
+    pub word: String,
+    /// The run, sweep or matrix that it is of.
+    pub about: String,
+    /// The figure; none where nothing was measured.
+    pub figure: Option<String>,
+    /// Its unit.
+    pub unit: Option<String>,
+    /// What the figure is, and at which size.
+    pub at: Option<String>,
+    /// Its share of `whole`.
+    pub percent: Option<f64>,
+    /// What the share is of, such as `of the limit, 397.5 GB/s`.
+    pub whole: Option<String>,
+    /// The explanation.
+    pub sentence: String,
+    /// The same test before.
+    pub last: Option<Last>,
+    /// The one most important thing to do.
+    pub remedy: Option<Remedy>,
+}
+
+/// How good a result is, from good to bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As good as a healthy machine's.
+    Good,
+    /// Nothing tells how good it is.
+    #[default]
+    Unknown,
+    /// It does not show yet how good it is.
+    Note,
+    /// Performance is lost.
+    Slow,
+    /// It failed, or its data or figures are wrong.
+    Bad,
+}
+
+impl Level {
+    /// Its name, as in the data.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Good => "good",
+            Level::Unknown => "unknown",
+            Level::Note => "note",
+            Level::Slow => "slow",
+            Level::Bad => "bad",
+        }
+    }
+
+    /// A sign for those who do not see its colour.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Level::Good => "✓",
+            Level::Unknown => "?",
+            Level::Note => "…",
+            Level::Slow => "▼",
+            Level::Bad => "✕",
+        }
+    }
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Remedy {
+    /// In a sentence.
+    pub text: String,
+    /// The command to run next.
+    pub command: Option<String>,
 }
 
 /// One run: what ran, and its explanation.
@@ -42,6 +123,8 @@ pub struct Report {
 pub struct Run {
     /// Its short name, the same as that of its series.
     pub name: String,
+    /// The test.
+    pub test: String,
     /// Where it was read.
     pub source: String,
     /// What was run.
@@ -52,6 +135,10 @@ pub struct Run {
     pub limit: Option<String>,
     /// Measured over limit, percent.
     pub percent: Option<f64>,
+    /// How good, in a word.
+    pub answer: Answer,
+    /// What of its settings and machine is not the same in all runs of its test.
+    pub differs: Vec<String>,
     /// Wrong elements; none where nothing was checked.
     pub wrong: Option<u64>,
     /// Whether every row was measured; none where the source does not say.
@@ -80,11 +167,101 @@ pub struct Run {
     pub command: Option<String>,
 }
 
+impl Run {
+    /// Its most severe finding.
+    pub fn worst(&self) -> Option<&Finding> {
+        self.findings.iter().max_by_key(|finding| finding.severity)
+    }
+}
+
+impl Series {
+    /// Whether its sizes make a curve: two points are a table.
+    pub fn is_curve(&self) -> bool {
+        let mut sizes: Vec<u64> =
+            self.rows.iter().map(|row| row.size).filter(|size| *size > 0).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes.len() > 2
+    }
+}
+
 impl Report {
+    /// How many measurements it is of; the run of a matrix is the matrix.
+    pub fn measured(&self) -> usize {
+        let runs = self.runs.iter().filter(|run| run.test != Benchmark::Pairs.name()).count();
+        runs + self.sweeps.len() + self.pairs.len()
+    }
+
+    /// The tests, in the order of their first series.
+    pub fn tests(&self) -> Vec<&str> {
+        let mut tests: Vec<&str> = Vec::new();
+        for series in &self.series {
+            if !tests.contains(&series.test.as_str()) {
+                tests.push(&series.test);
+            }
+        }
+        tests
+    }
+
+    /// The tests that charts draw: of bandwidth, or of time.
+    pub fn drawn(&self, bandwidth: &bool) -> Vec<&str> {
+        let curves = |test: &&str| {
+            let mut of_test = self.series.iter().filter(|series| series.test == *test);
+            of_test.any(|series| series.is_curve() && !(*bandwidth && series.latency))
+        };
+        self.tests().into_iter().filter(curves).collect()
+    }
+
+    /// Runs by test, in the order of their first run.
+    pub fn by_test(&self) -> Vec<(&str, Vec<&Run>)> {
+        let mut groups: Vec<(&str, Vec<&Run>)> = Vec::new();
+        for run in &self.runs {
+            match groups.iter_mut().find(|(test, _)| *test == run.test) {
+                Some((_, runs)) => runs.push(run),
+                None => groups.push((&run.test, vec![run])),
+            }
+        }
+        groups
+    }
+
     /// How many placements its rows have: each is a line of the table of all rows.
     pub fn lines(&self) -> usize {
         self.series.iter().flat_map(|series| &series.rows).flat_map(Row::both).count()
     }
+}
+
+/// A matrix of pairs, and who is slow in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Matrix {
+    /// Its figures.
+    #[serde(flatten)]
+    pub pairs: Pairs,
+    /// Its answer.
+    pub answer: Answer,
+    /// Who is slow.
+    pub findings: Vec<Finding>,
+    /// What else is to be said: the normal level, and what is not decided.
+    pub said: Vec<String>,
+    /// Sender and receiver of the slow pairs.
+    pub slow_cells: Vec<[usize; 2]>,
+}
+
+/// A run against the same test before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Last {
+    /// How its figure compares.
+    pub sentence: String,
+    /// The command that says whether the difference is more than noise.
+    pub command: String,
+}
+
+/// A text that is shown as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Text {
+    /// Its file, and the program that printed it.
+    pub name: String,
+    /// The text.
+    pub text: String,
 }
 
 /// A named value.
@@ -101,6 +278,10 @@ pub struct Fact {
 pub struct Series {
     /// Its name in legends and in the table.
     pub name: String,
+    /// The test, or the sweep: series of one share a chart.
+    pub test: String,
+    /// Whether it is of a latency test, whose bandwidth says nothing.
+    pub latency: bool,
     /// The rows, with intervals in place of samples, and without placements that mean nothing.
     pub rows: Vec<Row>,
     /// Horizontal lines that belong to it.

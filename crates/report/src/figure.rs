@@ -1,4 +1,4 @@
-//! Bus bandwidth over size as one figure in the terminal.
+//! Bus bandwidth over size as one figure in the terminal; the time of latency tests.
 //! Not the report's charts, which are drawn where the page is read.
 
 mod terminal;
@@ -13,6 +13,8 @@ use busbw_core::{printable::printable, quantity::rate};
 pub struct Figure {
     /// The test and its hardware.
     pub title: String,
+    /// Unit of the figures: `GB/s`, or `us` of latency tests.
+    pub unit: &'static str,
     /// What was measured.
     pub curves: Vec<Curve>,
     /// What the hardware allows.
@@ -26,7 +28,7 @@ pub struct Curve {
     pub name: String,
     /// Whether it is the second curve of a series (in place).
     pub in_place: bool,
-    /// Bytes and GB/s, by size.
+    /// Bytes and the figure, by size.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -43,6 +45,7 @@ impl Figure {
     /// The figure of these series; none where no row of a size has a bandwidth.
     pub fn of(title: String, series: &[Series]) -> Option<Figure> {
         let several = series.len() > 1;
+        let latency = !series.is_empty() && series.iter().all(|one| one.latency);
         let mut curves = Vec::new();
         for one in series {
             for in_place in [false, true] {
@@ -50,8 +53,8 @@ impl Figure {
                 let placed = rows.filter_map(|row| {
                     let half = if in_place { &row.in_place } else { &row.out_of_place };
                     let half = half.as_ref()?;
-                    let bandwidth = half.busbw.or(half.algbw).filter(|bw| *bw > 0.0)?;
-                    Some((row.size as f64, bandwidth))
+                    let figure = if latency { half.time_us } else { half.busbw.or(half.algbw) };
+                    Some((row.size as f64, figure.filter(|figure| *figure > 0.0)?))
                 });
                 let mut points: Vec<(f64, f64)> = placed.collect();
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -81,6 +84,7 @@ impl Figure {
         }
         (!curves.is_empty()).then_some(Figure {
             title: printable(&title).into_owned(),
+            unit: if latency { "us" } else { "GB/s" },
             curves,
             limits,
         })

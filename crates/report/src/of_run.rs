@@ -1,21 +1,22 @@
 //! Converts a run and its explanation into the data of the page.
 //! Not the explanation itself (`busbw-analysis`).
 
-use std::{borrow::Cow, path::Path};
+use std::{collections::BTreeSet, path::Path};
 
-use busbw_logs::measurement::{Measurement, NcclUse, Row};
+use busbw_logs::measurement::{Figure, Measurement, NcclUse, Row};
 use busbw_stats::median_interval;
 
-use super::data::{Fact, Line, LineKind, Run, Series};
+use super::data::{Answer, Fact, Last, Line, LineKind, Run, Series};
+use super::{answer, command};
 use busbw_analysis::explain::{Ceiling, Explanation, RateKind};
 use busbw_core::{
     finding::Finding,
-    quantity::{bytes, rate, time},
+    quantity::{bytes, count, rate, time},
     record::Figures,
 };
-use busbw_store as store;
 
-/// A name for each run, short and different from all others.
+/// A name for each run, short and different from all others: its file's, or what differs between runs of its test
+/// where the file's name is busbw's own or that of several runs.
 pub(super) fn names(runs: &[Measurement]) -> Vec<String> {
     if let [only] = runs {
         return vec![only.test_name().to_owned()];
@@ -23,9 +24,21 @@ pub(super) fn names(runs: &[Measurement]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for run in runs {
         let of_file = runs.iter().filter(|other| other.source.name == run.source.name).count();
-        let mut name = stem(&run.source.name);
-        if of_file > 1 {
-            name = format!("{name} {}", run.test_name());
+        let stem = stem(&run.source.name);
+        let is_id = run.id.as_deref() == Some(stem.as_str());
+        let mut name = match of_file > 1 || is_id {
+            true => run.test_name().to_owned(),
+            false => stem.clone(),
+        };
+        if of_file > 1 || is_id {
+            let differs = differs(run, runs);
+            if !differs.is_empty() {
+                name = format!("{name}, {}", differs.join(", "));
+            }
+            let files = runs.iter().any(|other| other.source.name != run.source.name);
+            if of_file > 1 && files && !is_id {
+                name = format!("{stem} {name}");
+            }
         }
         if let Some(group) = run.group() {
             name = format!("{name} group {group}");
@@ -42,6 +55,40 @@ pub(super) fn names(runs: &[Measurement]) -> Vec<String> {
     names
 }
 
+/// What of a run's settings and machine is not the same in all runs of its test; the time where that is all.
+pub(super) fn differs(run: &Measurement, runs: &[Measurement]) -> Vec<String> {
+    let alike: Vec<&Measurement> =
+        runs.iter().filter(|other| other.test_name() == run.test_name()).collect();
+    let mut said = Vec::new();
+    let names: BTreeSet<&String> = alike.iter().flat_map(|run| run.environment.keys()).collect();
+    for name in names {
+        if alike.iter().any(|other| other.environment.get(name) != run.environment.get(name)) {
+            said.push(match run.environment.get(name) {
+                Some(value) => format!("{name}={value}"),
+                None => format!("{name} unset"),
+            });
+        }
+    }
+    let facts: [fn(&Measurement) -> Option<String>; 6] = [
+        |run| Some(count(run.rank_count()? as u64, "rank")),
+        |run| Some(count(run.hosts? as u64, "host")),
+        |run| Some(run.devices.first()?.name.clone()).filter(|name| !name.is_empty()),
+        |run| Some(format!("NCCL {}", run.nccl.as_ref()?)),
+        |run| Some(run.rows.first()?.datatype?.name().to_owned()),
+        |run| run.options.get("backend").cloned(),
+    ];
+    for fact in facts {
+        let ours = fact(run);
+        if alike.iter().any(|other| fact(other) != ours) {
+            said.extend(ours);
+        }
+    }
+    if said.is_empty() && alike.len() > 1 {
+        said.extend(run.started.clone());
+    }
+    said
+}
+
 fn stem(source: &str) -> String {
     if source == "-" {
         return "stdin".to_owned();
@@ -51,13 +98,21 @@ fn stem(source: &str) -> String {
 }
 
 /// The data of a run.
-pub(super) fn run(name: &str, run: &Measurement, explanation: &Explanation) -> Run {
+pub(super) fn run(
+    name: &str,
+    run: &Measurement,
+    explanation: &Explanation,
+    differs: Vec<String>,
+    last: Option<Last>,
+) -> Run {
     let checked: Vec<u64> = halves(run).filter_map(|half| half.wrong).collect();
+    let wrong = (!checked.is_empty()).then(|| checked.iter().sum());
     let failed = run.errors.iter().any(|error| !error.trim().is_empty());
     let line =
         if run.source.line > 1 { format!(", line {}", run.source.line) } else { String::new() };
     Run {
         name: name.to_owned(),
+        test: run.test_name().to_owned(),
         source: format!("{}{line}", run.source.name),
         subject: explanation.subject.clone(),
         measured: measured(explanation),
@@ -71,7 +126,12 @@ pub(super) fn run(name: &str, run: &Measurement, explanation: &Explanation) -> R
             )
         }),
         percent: explanation.percent,
-        wrong: (!checked.is_empty()).then(|| checked.iter().sum()),
+        answer: Answer { last, ..answer::of_run(name, explanation, wrong) },
+        differs: differs
+            .into_iter()
+            .filter(|one| !explanation.subject.contains(one.as_str()))
+            .collect(),
+        wrong,
         complete: failed.then_some(false),
         sentence: explanation.sentence.clone(),
         findings: explanation
@@ -87,7 +147,7 @@ pub(super) fn run(name: &str, run: &Measurement, explanation: &Explanation) -> R
         versions: versions(run),
         environment: facts(run.environment.iter().map(|(n, v)| (n.clone(), v.clone()))),
         devices: run.devices.clone(),
-        command: run.command.as_ref().map(|command| reproduce(run, command)),
+        command: run.command.as_ref().map(|command| command::reproduce(run, command)),
     }
 }
 
@@ -105,7 +165,7 @@ fn measured(explanation: &Explanation) -> Option<String> {
 }
 
 /// Words as a sentence. A name keeps its small letters.
-fn sentence(words: &str) -> String {
+pub(super) fn sentence(words: &str) -> String {
     let first = words.split(' ').next().unwrap_or_default();
     let is_word = first.chars().all(|c| c.is_ascii_lowercase()) && first != "busbw";
     let mut chars = words.chars();
@@ -202,23 +262,6 @@ fn versions(run: &Measurement) -> Vec<Fact> {
     facts(known)
 }
 
-/// The command with the variables that were set, quoted for a shell.
-fn reproduce(run: &Measurement, command: &str) -> String {
-    if !run.source.form.facts().recorded {
-        // Nobody masked it when it was written.
-        return store::masked(command);
-    }
-    let variables =
-        run.environment.iter().map(|(name, value)| format!("{name}={} ", quoted(value)));
-    format!("{}{command}", variables.collect::<String>())
-}
-
-/// A word as a shell takes it.
-pub(super) fn quoted(word: &str) -> Cow<'_, str> {
-    // Only a zero byte cannot be quoted, and no word of a command line has one.
-    shlex::try_quote(word).unwrap_or(Cow::Borrowed(word))
-}
-
 /// The series that charts draw of a run.
 pub fn series(name: &str, run: &Measurement, explanation: &Explanation) -> Series {
     let place = |row: &Row, in_place: bool| {
@@ -231,7 +274,13 @@ pub fn series(name: &str, run: &Measurement, explanation: &Explanation) -> Serie
         ..row.clone()
     });
     let rows = rows.filter(|row| row.both().next().is_some()).collect();
-    Series { name: name.to_owned(), rows, lines: lines(explanation) }
+    Series {
+        name: name.to_owned(),
+        test: run.test_name().to_owned(),
+        latency: run.test.figure == Figure::Latency,
+        rows,
+        lines: lines(explanation),
+    }
 }
 
 /// What a page shows of a half: numbers, and the interval in place of the samples.

@@ -3,12 +3,9 @@
 
 use busbw_stats::Verdict;
 
-use super::{
-    data::{Cell, Environment, Line, LineKind, Series, Sweep, SweepRow},
-    of_run::quoted,
-};
+use super::data::{Cell, Environment, Line, LineKind, Series, Sweep, SweepRow};
 use busbw_analysis::sweep::{Outcome, Percent, Show, Tried};
-use busbw_core::{DataType, record::Figures};
+use busbw_core::{DataType, record::Figures, shell::line};
 use busbw_logs::measurement::Row;
 
 /// The title of each sweep, with a number where there are several.
@@ -40,7 +37,7 @@ pub(super) fn sweep(title: &str, outcome: &Outcome) -> Sweep {
         baseline: baseline.map(|environment| environment.name.clone()),
         environments: outcome.environments.iter().map(environment).collect(),
         sizes: (0..outcome.rows.len()).filter_map(|number| row(outcome, number)).collect(),
-        invocation: outcome.args.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+        invocation: line(outcome.args.iter().map(String::as_str)),
     }
 }
 
@@ -116,7 +113,7 @@ fn row(outcome: &Outcome, number: usize) -> Option<SweepRow> {
 }
 
 /// The hardware's limit of an environment at the largest size: bus bandwidth, GB/s.
-fn limit(outcome: &Outcome, number: usize) -> Option<f64> {
+pub(super) fn limit(outcome: &Outcome, number: usize) -> Option<f64> {
     let cell = outcome.rows.last()?.cell(number)?;
     let transport = outcome.environments.get(number)?.transport.as_ref();
     let of_percent = match transport.and_then(|transport| transport.limit.as_ref()) {
@@ -127,7 +124,7 @@ fn limit(outcome: &Outcome, number: usize) -> Option<f64> {
 }
 
 /// The series that charts draw over sizes: one for each environment with figures.
-pub fn series(outcome: &Outcome) -> Vec<Series> {
+pub fn series(title: &str, outcome: &Outcome) -> Vec<Series> {
     let of = |(number, tried): (usize, &Tried)| {
         let rows: Vec<Row> = outcome
             .rows
@@ -156,7 +153,13 @@ pub fn series(outcome: &Outcome) -> Vec<Series> {
             by: name.clone(),
             busbw,
         });
-        (!rows.is_empty()).then(|| Series { name, rows, lines: lines.into_iter().collect() })
+        (!rows.is_empty()).then(|| Series {
+            name,
+            test: title.to_owned(),
+            latency: outcome.show == Show::Time,
+            rows,
+            lines: lines.into_iter().collect(),
+        })
     };
     outcome.environments.iter().enumerate().filter_map(of).collect()
 }

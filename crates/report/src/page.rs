@@ -8,7 +8,7 @@ use embedded_files::deflated;
 use miniz_oxide::inflate::decompress_to_vec_zlib;
 use sha2::{Digest, Sha256};
 
-use super::data::Report;
+use super::data::{Level, Report};
 
 /// Apache ECharts, as web/build.sh makes it, in zlib's format.
 const CHARTS: &[u8] = deflated!("src/assets/charts.js");
@@ -31,9 +31,18 @@ struct Page<'a> {
     policy: String,
     data: String,
     rows: usize,
+    /// Whether the page is of several measurements, so that the answer says of which.
+    several: bool,
     style: &'static str,
     charts: &'a str,
     script: &'static str,
+}
+
+impl Page<'_> {
+    /// Whether the controls of charts stand above another chart already.
+    fn controls_before(&self, bandwidth: &bool) -> bool {
+        !*bandwidth && !self.report.drawn(&true).is_empty()
+    }
 }
 
 /// The page of a report.
@@ -51,6 +60,7 @@ pub fn page(report: &Report) -> Result<String> {
         // So that no text of the data can end the block that holds it.
         data: data.replace('<', "\\u003c"),
         rows: report.lines(),
+        several: report.measured() > 1,
         style: STYLE,
         charts: &charts,
         script: SCRIPT,

@@ -19,8 +19,8 @@ use super::{Report, Sources};
 pub(super) use learn::Names;
 
 /// Keys whose values are words of the program, which scripts of the page compare with.
-const OWN_WORDS: [&str; 8] =
-    ["kind", "unit", "rule", "severity", "status", "confidence", "figure", "datatype"];
+const OWN_WORDS: [&str; 9] =
+    ["kind", "level", "unit", "rule", "severity", "status", "confidence", "figure", "datatype"];
 
 /// Bytes of a text that are scanned for names that its measurements do not keep.
 const MAX_SCANNED_BYTES: u64 = 1 << 20;

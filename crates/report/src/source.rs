@@ -1,13 +1,18 @@
 //! Recognises a file of the report: runs, the result of a sweep, or a matrix of pairs.
 //! Not how logs and records are read (`busbw-logs`).
 
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Result;
 use busbw_core::{exit::Exit, pairs::Pairs};
 use busbw_logs::measurement::Measurement;
 use serde_json::{Deserializer, Value};
 
+use crate::data::Text;
+use busbw_analysis::machine_argument::MachineArgument;
 use busbw_analysis::sweep::{Outcome, RESULT_FILE, read as read_sweep};
 use busbw_core::exit::ExitError;
 use busbw_core::quantity::count;
@@ -20,6 +25,21 @@ const PAIRS_KEY: &str = "pairs_schema";
 /// Maximum size of a result, bytes: JSON is read as a whole.
 const MAX_RESULT_BYTES: u64 = 256 << 20;
 
+/// How deep a folder is looked through, and the most files of it.
+const MAX_DEPTH: usize = 4;
+const MAX_FILES: usize = 1000;
+
+/// Maximum size of a text about a machine, bytes.
+const MAX_TEXT_BYTES: u64 = 64 << 10;
+
+/// What only one program prints.
+const TELLING: [(&str, &str); 4] = [
+    ("NVIDIA-SMI", "nvidia-smi"),
+    ("Attached GPUs", "nvidia-smi -q"),
+    ("CA type:", "ibstat"),
+    ("hca_id:", "ibv_devinfo"),
+];
+
 /// The contents of all files.
 #[derive(Debug, Default)]
 pub struct Sources {
@@ -29,6 +49,14 @@ pub struct Sources {
     pub sweeps: Vec<Outcome>,
     /// Matrices of pairs.
     pub pairs: Vec<Pairs>,
+    /// The files that were read.
+    pub files: Vec<PathBuf>,
+    /// Files of a folder that describe a machine: what `--machine` takes.
+    pub machines: Vec<PathBuf>,
+    /// Other texts of a folder about a machine, such as those of ibstat.
+    pub texts: Vec<Text>,
+    /// Earlier runs, to compare with.
+    pub history: Vec<Measurement>,
     /// Remarks about the parts of files that were not read.
     pub unread: Vec<String>,
 }
@@ -41,12 +69,59 @@ impl Sources {
     pub fn read<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Sources> {
         let mut sources = Sources::default();
         for path in paths {
-            sources.add(path).map_err(|why| ExitError::new(Exit::Usage, why))?;
+            let read = match path.is_dir() && !path.join(RESULT_FILE).is_file() {
+                true => sources.add_folder(path),
+                false => sources.add(path),
+            };
+            read.map_err(|why| ExitError::new(Exit::Usage, why))?;
         }
         Ok(sources)
     }
 
+    /// Reads what a folder holds: what is no source is named, and the rest is read.
+    fn add_folder(&mut self, folder: &Path) -> Result<(), String> {
+        let name = folder.display();
+        let mut found = Vec::new();
+        let cut = files(folder, MAX_DEPTH, &mut found)
+            .map_err(|e| format!("cannot read the folder {name}: {e}"))?;
+        if cut {
+            self.unread.push(format!(
+                "{name}: only its first {MAX_FILES} files, {MAX_DEPTH} folders deep, were looked at"
+            ));
+        }
+        let (before, mut first) = (self.files.len(), None);
+        for path in &found {
+            let Err(why) = self.add(path) else { continue };
+            if MachineArgument::read(path).is_ok() {
+                self.machines.push(path.clone());
+            } else if let Some(text) = about_a_machine(path) {
+                self.texts.push(text);
+            } else {
+                let shown = path.display().to_string();
+                let why = if why.contains(&shown) { why } else { format!("{shown}: {why}") };
+                first.get_or_insert_with(|| why.clone());
+                self.unread.push(why);
+            }
+        }
+        match (self.files.len() > before, first) {
+            (true, _) => Ok(()),
+            (false, Some(why)) => Err(format!(
+                "in the folder {name} there is no run, sweep or matrix of pairs; the first of {}: {why}",
+                count(found.len() as u64, "file")
+            )),
+            (false, None) => {
+                Err(format!("in the folder {name} there is no run, sweep or matrix of pairs"))
+            }
+        }
+    }
+
     fn add(&mut self, path: &Path) -> Result<(), String> {
+        self.read_one(path)?;
+        self.files.push(path.to_owned());
+        Ok(())
+    }
+
+    fn read_one(&mut self, path: &Path) -> Result<(), String> {
         let name = path.display();
         if let Some(text) = result_text(path).map_err(|e| format!("cannot read {name}: {e}"))? {
             return self.add_results(&text).map_err(|why| format!("{name}: {why}"));
@@ -86,6 +161,40 @@ impl Sources {
         }
         Ok(())
     }
+}
+
+/// The files below a folder, by name; whether there are more than are looked at. A sweep's folder is one source. Hidden
+/// files and links are left out.
+fn files(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<bool> {
+    let entries: io::Result<Vec<fs::DirEntry>> = fs::read_dir(folder)?.collect();
+    let mut paths: Vec<PathBuf> = entries?
+        .into_iter()
+        .filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."))
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_file()))
+        .map(|entry| entry.path())
+        .collect();
+    paths.sort();
+    let mut cut = false;
+    for path in paths {
+        let is_source = !path.is_dir() || path.join(RESULT_FILE).is_file();
+        match is_source {
+            true if found.len() < MAX_FILES => found.push(path),
+            false if depth > 1 => cut |= files(&path, depth - 1, found)?,
+            _ => cut = true,
+        }
+    }
+    Ok(cut)
+}
+
+/// A text of a program that tells of a machine, and which no reader here takes.
+fn about_a_machine(path: &Path) -> Option<Text> {
+    if fs::metadata(path).ok()?.len() > MAX_TEXT_BYTES {
+        return None;
+    }
+    let text = fs::read_to_string(path).ok()?;
+    let of = TELLING.iter().find(|(word, _)| text.contains(word)).map(|(_, program)| *program)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Some(Text { name: format!("{name} ({of})"), text: busbw_store::masked(&text) })
 }
 
 /// The text of results: of a sweep's folder, or of a file of JSON that begins as one.

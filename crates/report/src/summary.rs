@@ -86,7 +86,7 @@ pub(super) fn verdict(report: &Report) -> Vec<String> {
             None => format!("{}: there is nothing to compare.", sweep.title),
         });
     }
-    said.extend(report.pairs.iter().filter_map(of_pairs));
+    said.extend(report.pairs.iter().map(|one| of_pairs(&one.pairs)));
     said
 }
 
@@ -125,15 +125,18 @@ fn of_several(runs: &[Run]) -> Vec<String> {
     said
 }
 
-fn of_pairs(pairs: &Pairs) -> Option<String> {
+/// The slowest, the middle and the fastest pair.
+pub(super) fn of_pairs(pairs: &Pairs) -> String {
     let worst_first = pairs.worst_first();
-    let [worst, .., best] = worst_first.as_slice() else { return None };
+    let (Some(worst), Some(best)) = (worst_first.first(), worst_first.last()) else {
+        return "No pair has a figure.".to_owned();
+    };
     let figure = |value: f64| match pairs.unit.more_is_better() {
         true => format!("{} GB/s", rate(value)),
         false => time(value),
     };
-    let middle = worst_first.get(worst_first.len() / 2)?;
-    Some(format!(
+    let middle = worst_first.get(worst_first.len() / 2).unwrap_or(best);
+    format!(
         "Of {} pairs the slowest is {} to {} with {}; half reach {}, the fastest {}.",
         worst_first.len(),
         pairs.label(worst.from),
@@ -141,5 +144,5 @@ fn of_pairs(pairs: &Pairs) -> Option<String> {
         figure(worst.value),
         figure(middle.value),
         figure(best.value),
-    ))
+    )
 }

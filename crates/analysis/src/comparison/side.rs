@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Point, variant::variants};
 use busbw_core::record::Figures;
-use busbw_logs::measurement::Measurement;
+use busbw_logs::measurement::{Figure, Measurement};
 use busbw_stats::median;
 
 /// The figures of a side at a point.
@@ -46,6 +46,8 @@ impl Side {
             for row in &run.rows {
                 for (in_place, half) in run.halves(row) {
                     let (time_us, busbw) = run.figures(row, half);
+                    // A record computes a bandwidth of messages that only go back and forth.
+                    let busbw = busbw.filter(|_| run.test.figure != Figure::Latency);
                     let cycle = Cycle { half, time_us, busbw };
                     let point = Point::of(run, row, in_place).of_variant(variant.as_ref());
                     own.entry(point).or_default().push(cycle);

@@ -134,7 +134,7 @@ fn one(out: &mut impl Write, explanation: &Explanation, colour: bool) -> io::Res
 
 /// An error; else what explains a log alone or a result without a limit, with what costs most; else the most important finding that says
 /// what to do.
-pub(super) fn main_findings(explanation: &Explanation) -> Vec<&Finding> {
+pub fn main_findings(explanation: &Explanation) -> Vec<&Finding> {
     let all = || explanation.findings.iter();
     let remedied = || all().find(|finding| finding.remedy.is_some());
     if let Some(error) = all().find(|finding| finding.severity == Severity::Error) {

@@ -286,8 +286,11 @@ fn settings_range(run: &Measurement, all: &[Measurement]) -> Option<(f64, f64)> 
     Some(figures.fold((f64::INFINITY, 0.0), |(low, high), one| (one.min(low), one.max(high))))
 }
 
-/// The mean busbw (or bandwidth) of a row's valid placements, GB/s.
+/// The mean busbw (or bandwidth) of a row's valid placements, GB/s. A latency test has none, even where its record computes one.
 pub(super) fn row_speed(run: &Measurement, row: &Row) -> Option<f64> {
+    if run.test.figure == Figure::Latency {
+        return None;
+    }
     let speeds: Vec<f64> = run
         .halves(row)
         .filter_map(|(in_place, half)| Peak { row, half, in_place }.figure())

@@ -7,7 +7,7 @@ use std::{
     fmt, process,
 };
 
-use super::quoting::quoted;
+use busbw_core::shell::quoted;
 
 /// A command.
 #[derive(Debug, Clone)]

@@ -1,16 +1,5 @@
-//! Words for a shell, and words as a shell would take them: POSIX quoting, without anything that expands.
-//! Not a shell.
-
-use std::borrow::Cow;
-
-/// The word as a shell takes it back. shlex quotes `=` and `,` as well, which most words of a launcher have.
-pub(super) fn quoted(word: &str) -> Cow<'_, str> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return Cow::Borrowed(word);
-    }
-    Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
-}
+//! Words as a shell would take them: POSIX quoting, without anything that expands.
+//! Not a shell, and not the way back (`busbw_core::shell`).
 
 /// Words between blanks; quotes and backslashes keep blanks together, and a word that begins with # begins
 /// a comment.
@@ -24,6 +13,7 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use busbw_core::shell::quoted;
 
     #[test]
     fn there_and_back() {

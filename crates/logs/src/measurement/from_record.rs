@@ -10,6 +10,7 @@ use busbw_core::{
     pairs::Pairs,
     plan::{BackendChoice, BufferMemory, Style},
     record::{self, Figures, Folded},
+    shell,
 };
 use busbw_library_logs::failure::FailureFacts;
 
@@ -55,7 +56,7 @@ impl Measurement {
             nccl: (version > 0).then(|| version_text(version)),
             id: Some(run.id),
             started: Some(run.started),
-            command: Some(run.args.join(" ")),
+            command: Some(shell::line(run.args.iter().map(String::as_str))),
             options: plan::options(&run.plan),
             environment: run.environment,
             machine: Some(run.machine),

@@ -1,5 +1,8 @@
 // Transports, or the environments of a sweep, as bars: one size at a time. Not their lines over sizes.
 
+/** Below this width words stand below bars. */
+const NARROW = 560;
+
 function barOptions(sweep, row, width) {
   const { text, faint, line: rule, paper } = inks();
   const measured = sweep.environments.map((environment, number) => ({ environment, cell: row.cells[number] })).filter(({ cell }) => cell);
@@ -8,11 +11,13 @@ function barOptions(sweep, row, width) {
     cell.multiple !== null ? `${digits(cell.multiple)}×${cell.against ? ` (${cell.against})` : ""}` : null,
     cell.percent !== null ? `${cell.percent.toFixed(1)} % of limit` : null,
   ].filter(Boolean).join("   ");
-  const top = Math.max(...measured.map(({ cell }) => (cell.interval ? cell.interval[1] : cell.value)));
+  const narrow = width < NARROW;
+  const end = (cell) => (cell.interval ? Math.max(cell.interval[1], cell.value) : cell.value);
+  const limit = (cell) => (cell.percent > 0 && sweep.figure === "bus bandwidth" ? (cell.value / cell.percent) * 100 : NaN);
+  const top = Math.max(...measured.flatMap(({ cell }) => [end(cell), limit(cell)]).filter(Number.isFinite));
   return {
     ...commonOptions(`busbw-${sweep.command}`),
-    // Words stand behind the bars.
-    grid: { left: 8, right: Math.min(310, width * 0.48), top: 28, bottom: 8, outerBoundsMode: "same", outerBoundsContain: "all" },
+    grid: { left: 8, right: narrow ? 12 : 310, top: 28, bottom: 8, outerBoundsMode: "same", outerBoundsContain: "all" },
     xAxis: {
       type: "value", min: 0, ...evenTicks(top * 1.01), name: sweep.unit === "us" ? `${sweep.figure} (µs)` : `${sweep.figure} (${sweep.unit})`, nameLocation: "middle", nameGap: 26,
       axisLabel: { color: text, hideOverlap: true, formatter: (value) => Number(value.toPrecision(4)).toString() }, nameTextStyle: { color: text }, splitLine: { lineStyle: { color: rule } },
@@ -30,11 +35,10 @@ function barOptions(sweep, row, width) {
     series: [
       {
         type: "bar",
-        barMaxWidth: 22,
+        barMaxWidth: narrow ? 14 : 22,
         data: measured.map(({ environment, cell }) => ({
           value: cell.value,
           itemStyle: { color: environment.name === sweep.baseline ? faint : colour(0) },
-          label: { show: true, position: "right", distance: 14, color: text, formatter: () => words(cell), textBorderColor: paper, textBorderWidth: 2 },
         })),
       },
       {
@@ -42,13 +46,19 @@ function barOptions(sweep, row, width) {
         silent: true,
         z: 4,
         encode: { x: [1, 2], y: 0 },
-        data: measured.map(({ cell }, at) => [at, ...(cell.interval ?? [NaN, NaN])]).filter((ends) => Number.isFinite(ends[1])),
-        renderItem: (_, api) => {
+        data: measured.map(({ cell }, at) => [at, ...(cell.interval ?? [cell.value, cell.value])]),
+        // The whisker, behind it the words, and the limit across the row.
+        renderItem: (params, api) => {
+          const { cell } = measured[api.value(0)];
           const [low, y] = api.coord([api.value(1), api.value(0)]);
           const [high] = api.coord([api.value(2), api.value(0)]);
-          const stroke = { stroke: text, lineWidth: 1.5, fill: "none" };
-          const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style: stroke });
-          return { type: "group", children: [line(low, y, high, y), line(low, y - 5, low, y + 5), line(high, y - 5, high, y + 5)] };
+          const line = (x1, y1, x2, y2, more = {}) => ({ type: "line", shape: { x1, y1, x2, y2 }, style: { stroke: text, lineWidth: 1.5, fill: "none", ...more } });
+          const whisker = cell.interval ? [line(low, y, high, y), line(low, y - 5, low, y + 5), line(high, y - 5, high, y + 5)] : [];
+          const [at] = api.coord([limit(cell), api.value(0)]);
+          const limits = Number.isFinite(at) ? [line(at, y - 15, at, y + (narrow ? 10 : 15), { lineDash: [4, 3], lineWidth: 2 })] : [];
+          // Neither a whisker nor a limit strikes the words: they stand behind the axis, or below the bar where it is narrow.
+          const place = narrow ? { x: 4, y: y + 20 } : { x: params.coordSys.x + params.coordSys.width + 12, y };
+          return { type: "group", children: [...limits, ...whisker, { type: "text", style: { text: words(cell), ...place, textVerticalAlign: "middle", fill: text, stroke: paper, lineWidth: 2, fontSize: 12 } }] };
         },
       },
     ],
@@ -76,7 +86,10 @@ function barChart(section, sweep) {
   }
   choice.append(...rows.map((row, at) => element("option", { value: at, selected: at === rows.length - 1 ? "" : null }, row.label)));
   const row = () => rows[Number(choice.value)];
-  holder.style.height = `${Math.max(...rows.map((one) => one.cells.filter(Boolean).length)) * 40 + 84}px`;
+  const most = Math.max(...rows.map((one) => one.cells.filter(Boolean).length));
+  const height = () => (holder.style.height = `${most * (holder.clientWidth < NARROW ? 58 : 40) + 84}px`);
+  height();
+  addEventListener("resize", height);
   const drawn = chartIn(holder, (chart) => chart.setOption(barOptions(sweep, row(), chart.getWidth()), { notMerge: true }));
   choice.addEventListener("change", drawn.again);
   const cell = (one) => (one ? withUnit(one.value, sweep.unit) + (one.multiple !== null ? ` (${digits(one.multiple)}×)` : "") : "none");

@@ -41,13 +41,21 @@ function start() {
   const report = JSON.parse(document.getElementById("data").textContent);
   report.series.forEach((series) => (series.rows = series.rows.flatMap(placements)));
   theme();
-  const section = (what) => document.querySelector(`[data-chart="${what}"]`);
-  if (section("speed")) {
-    legend(section("speed").querySelector(".legend"), section("speed").querySelector(".controls"), report.series);
-    sizeChart(section("speed"), report.series, BANDWIDTH);
-    sizeChart(section("time"), report.series, LATENCY);
-  }
+  // Series of one test share a chart and, in it, the colours from the first on; those of a test stand together.
+  const tests = [...new Set(report.series.map((series) => series.test))];
+  report.series.sort((a, b) => tests.indexOf(a.test) - tests.indexOf(b.test));
+  report.series.forEach((series, number) => {
+    series.number = number;
+    series.tint = number - report.series.findIndex((other) => other.test === series.test);
+  });
+  const controls = document.getElementById("controls");
+  // Of tests that no chart draws there is nothing to show and hide.
+  const drawn = new Set([...document.querySelectorAll("[data-test]")].map((plot) => plot.dataset.test));
+  if (controls) legend(controls.querySelector(".legend"), controls.querySelector(".controls"), report.series.filter((series) => drawn.has(series.test)));
   const each = (what, draw) => document.querySelectorAll(`[data-chart="${what}"]`).forEach((found) => draw(found, Number(found.dataset.number)));
+  for (const [what, figure] of [["speed", BANDWIDTH], ["time", LATENCY]]) {
+    each(what, (plot) => sizeChart(plot, report.series.filter((series) => series.test === plot.dataset.test), figure));
+  }
   each("sweep", (found, number) => barChart(found, report.sweeps[number]));
   each("pairs", (found, number) => matrixChart(found, report.pairs[number]));
   const rows = document.getElementById("rows");

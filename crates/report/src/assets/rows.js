@@ -11,8 +11,8 @@ const COLUMNS = [
   { head: "time", unit: "us", number: true, value: (row) => row.time_us, text: (row) => (row.time_us === undefined ? undefined : time(row.time_us)) },
   { head: "time_low", title: "95 % from", unit: "us", number: true, value: (row) => row.interval_us?.low, text: (row) => (row.interval_us ? time(row.interval_us.low) : undefined) },
   { head: "time_high", title: "to", unit: "us", number: true, value: (row) => row.interval_us?.high, text: (row) => (row.interval_us ? time(row.interval_us.high) : undefined) },
-  { head: "algbw", unit: "GB/s", number: true, value: (row) => row.algbw, text: (row) => (row.algbw === undefined ? undefined : digits(row.algbw)) },
-  { head: "busbw", unit: "GB/s", number: true, value: (row) => row.busbw, text: (row) => (row.busbw === undefined ? undefined : digits(row.busbw)) },
+  { head: "algbw", unit: "GB/s", number: true, value: (row) => row.algbw, text: (row) => (row.algbw === undefined || row.latency ? undefined : digits(row.algbw)) },
+  { head: "busbw", unit: "GB/s", number: true, value: (row) => row.busbw, text: (row) => (row.busbw === undefined || row.latency ? undefined : digits(row.busbw)) },
   { head: "wrong", number: true, value: (row) => row.wrong },
   { head: "algorithm", value: (row) => row.algorithm },
 ];
@@ -39,7 +39,7 @@ function csv(rows) {
 
 /** Puts all rows into the table. */
 function rowsTable(section, all) {
-  const rows = all.flatMap((series) => series.rows.map((row) => ({ ...row, run: series.name })));
+  const rows = all.flatMap((series) => series.rows.map((row) => ({ ...row, run: series.name, latency: series.latency })));
   // A column in which nothing stands is left out of the table, not out of the CSV.
   const columns = COLUMNS.filter((column) => rows.some((row) => cellText(column, row) !== ""));
   const texts = new Map(rows.map((row) => [row, columns.map((column) => String(cellText(column, row))).join(" ").toLowerCase()]));

@@ -26,9 +26,10 @@ function drawable(series, figure, inPlace) {
 /** Every line of a chart: a series out of place or in place, with its rows. */
 function linesOf(all, figure) {
   const lines = [];
-  all.forEach((series, number) => {
+  all.forEach((series) => {
+    const number = series.tint;
     for (const inPlace of [false, true]) {
-      if (shown.hidden.has(number) || !(inPlace ? shown.in : shown.out)) continue;
+      if (shown.hidden.has(series.number) || !(inPlace ? shown.in : shown.out)) continue;
       const rows = drawable(series, figure, inPlace);
       if (rows.length) lines.push({ series, number, inPlace, rows, name: series.name + (inPlace ? ", in place" : "") });
     }
@@ -64,8 +65,9 @@ function band(line, figure) {
 /** Limits of the shown series, those that are equal once. */
 function limitLines(all) {
   const lines = [];
-  all.forEach((series, number) => {
-    if (shown.hidden.has(number)) return;
+  all.forEach((series) => {
+    const number = series.tint;
+    if (shown.hidden.has(series.number)) return;
     for (const line of series.lines) {
       const same = lines.find((other) => other.kind === line.kind && Math.abs(other.busbw / line.busbw - 1) < 1e-3);
       if (same) same.owners.push(number);
@@ -97,7 +99,7 @@ function markLine(all) {
         color: owned ? colour(line.owners[0]) : faint,
         backgroundColor: paper,
         padding: [1, 3],
-        formatter: () => `${LINE_WORDS[line.kind]} ${digits(line.busbw)} GB/s${owned ? "" : ` (${line.by})`}`,
+        formatter: () => `${LINE_WORDS[line.kind]} ${digits(line.busbw)} GB/s${owned || line.owners.length > 1 ? "" : ` (${line.by})`}`,
       },
     })),
   };
@@ -223,7 +225,7 @@ function readingMarkup(lines, figure, bytes) {
     mark.style.background = line.inPlace ? "transparent" : colour(line.number);
     mark.style.borderColor = colour(line.number);
     const interval = ends ? `${figure.text(ends[0])} – ${figure.text(ends[1])}` : "";
-    const other = figure === BANDWIDTH ? (row.time_us ? time(row.time_us) : "") : bandwidth(row) !== undefined ? `${digits(bandwidth(row))} GB/s` : "";
+    const other = figure === BANDWIDTH ? (row.time_us ? time(row.time_us) : "") : bandwidth(row) !== undefined && !line.series.latency ? `${digits(bandwidth(row))} GB/s` : "";
     return element("tr", {}, element("td", {}, mark, line.name), element("td", { class: "number" }, element("b", {}, figure.text(value))), element("td", { class: "number" }, interval), element("td", { class: "number" }, other));
   });
   const more = found.length > most ? element("p", {}, `and ${found.length - most} more`) : null;
@@ -332,8 +334,10 @@ const MAX_SERIES = 24;
 /** Buttons that show and hide series, and what else both charts obey. */
 function legend(holder, controls, all) {
   const changed = () => dispatchEvent(new Event("busbw:shown"));
+  const tests = [...new Set(all.map((series) => series.test))];
   const buttons = all.map((series, number) => {
     const mark = element("i", { class: "swatch" });
+    const first = tests.length > 1 && all[number - 1]?.test !== series.test;
     if (number >= MAX_SERIES) shown.hidden.add(number);
     const button = element("button", { type: "button", "aria-pressed": String(number < MAX_SERIES), title: series.name }, mark, element("span", {}, series.name));
     button.addEventListener("click", () => {
@@ -343,16 +347,16 @@ function legend(holder, controls, all) {
       button.setAttribute("aria-pressed", String(!hide));
       changed();
     });
-    return { button, mark, number };
+    return { button, mark, number, tint: series.tint, head: first ? element("span", { class: "group" }, series.test) : null };
   });
-  const paint = () => buttons.forEach(({ mark, number }) => {
-    mark.style.background = colour(number);
-    mark.style.borderColor = colour(number);
-    mark.dataset.shape = shape(number);
+  const paint = () => buttons.forEach(({ mark, tint }) => {
+    mark.style.background = colour(tint);
+    mark.style.borderColor = colour(tint);
+    mark.dataset.shape = shape(tint);
   });
   paint();
   addEventListener("busbw:look", paint);
-  holder.append(...buttons.map(({ button }) => button));
+  holder.append(...buttons.flatMap(({ head, button }) => [head, button]).filter(Boolean));
   if (all.length > 2) {
     for (const [text, hide] of [["all", false], ["none", true]]) {
       const every = element("button", { type: "button", class: "plain" }, text);
@@ -368,12 +372,13 @@ function legend(holder, controls, all) {
     }
   }
   if (all.length > MAX_SERIES) holder.append(element("span", { class: "note" }, `the first ${MAX_SERIES} of ${all.length} are shown; press others`));
+  const bandwidths = document.querySelector('[data-chart="speed"]') !== null;
   const has = {
     out: all.some((series) => series.rows.some((row) => !row.in_place)),
     in: all.some((series) => series.rows.some((row) => row.in_place)),
     intervals: all.some((series) => series.rows.some((row) => row.interval_us)),
-    lines: all.some((series) => series.lines.length),
-    log: true,
+    lines: all.some((series) => series.lines.length) && bandwidths,
+    log: bandwidths,
   };
   controls.querySelectorAll("[data-show]").forEach((box) => {
     const what = box.dataset.show;

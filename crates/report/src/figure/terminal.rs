@@ -84,7 +84,7 @@ pub fn terminal(figure: &Figure, (width, height): (u16, u16), colour: bool) -> S
     let mut buffer = Buffer::empty(area);
     chart.render(area, &mut buffer);
 
-    let mut text = format!("{}\nGB/s over size\n", figure.title);
+    let mut text = format!("{}\n{} over size\n", figure.title, figure.unit);
     text.push_str(&lines(&buffer, colour));
     for (number, curve) in figure.curves.iter().enumerate() {
         let (shade, character) = look(number);
@@ -167,6 +167,7 @@ mod tests {
             points: points(part),
         };
         Figure {
+            unit: "GB/s",
             title: "all_reduce, 8 ranks".to_owned(),
             curves: vec![curve("out of place", false, 360.0), curve("in place", true, 300.0)],
             limits: vec![Limit { name: "line rate 450.0 GB/s".to_owned(), busbw: 450.0 }],

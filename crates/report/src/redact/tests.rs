@@ -214,7 +214,7 @@ fn the_same_word_each_time_and_the_rest_as_it_was() {
     insta::assert_snapshot!(
         [run.errors.join("\n"), run.command.clone().unwrap_or_default()].join("\n")
     );
-    assert_eq!(report.pairs[0].labels, ["host-1 gpu 0", "host-2 gpu 0"]);
+    assert_eq!(report.pairs[0].pairs.labels, ["host-1 gpu 0", "host-2 gpu 0"]);
     assert_eq!(run.devices[0].address, "0000:1b:00");
 }
 
