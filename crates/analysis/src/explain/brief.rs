@@ -215,7 +215,7 @@ fn second_sentence(explanation: &Explanation) -> String {
 }
 
 /// The first sentence of what is to be said, with its full stop.
-pub(super) fn first_sentence(explanation: &Explanation) -> &str {
+fn first_sentence(explanation: &Explanation) -> &str {
     sentence_of(&explanation.sentence)
 }
 

@@ -38,6 +38,8 @@ pub(super) const LOG_ALONE: &str = "log-without-table";
 pub(super) const SOCKETS: &str = "sockets-without-threads";
 /// The rule that says what NCCL's log tells of a result without a limit.
 pub(super) const SET_UP: &str = "set-up";
+/// The rule of wrong elements.
+pub(super) const WRONG_DATA: &str = "wrong-results";
 /// The rule that finds one half of a port in use.
 pub(super) const HALF_PORT: &str = "half-of-a-port";
 

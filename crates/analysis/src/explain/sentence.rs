@@ -86,7 +86,7 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
     parts.join(" ")
 }
 
-fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     if text.starts_with("xGMI") {
         return text.to_owned();

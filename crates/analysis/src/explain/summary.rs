@@ -13,6 +13,7 @@ use super::{
     Explanation, Hardware, Verdict, brief,
     context::{LATENCY_FLOOR_BYTES, row_mean, row_speed},
     explained, rules,
+    sentence::capital,
 };
 
 /// The most characters of a finding.
@@ -27,13 +28,16 @@ pub fn summary(record: Folded, name: Option<&str>) -> String {
     let (Some(run), Some(explanation)) = (runs.first(), explanations.first()) else {
         return "no size was measured".to_owned();
     };
-    let wrong = (explanation.verdict == Verdict::WrongFigures)
-        .then(|| brief::first_sentence(explanation).trim_end_matches('.').to_owned());
+    // Also of a run that failed behind it.
+    let error = |finding: &&Finding| finding.severity == Severity::Error && !is_failure(finding);
+    let mut errors = explanation.findings.iter().filter(error);
+    let data = errors.clone().find(|finding| finding.rule == rules::WRONG_DATA);
+    let wrong = data.or_else(|| errors.next());
     let missed = end.is_some_and(|end| end.min_bandwidth_held == Some(false));
     let finding = finding(explanation);
     let cause = finding.filter(|_| wrong.is_none());
     let mut parts: Vec<String> = [
-        wrong,
+        wrong.map(|finding| capital(&shortened(&finding.cause)).trim_end_matches('.').to_owned()),
         missed.then(|| "the average misses NCCL_TESTS_MIN_BW".to_owned()),
         Some(format!("{}{}", ended(status), speed(run, explanation))),
     ]
@@ -92,7 +96,6 @@ fn at(figure: &str, row: &Row) -> String {
 fn share(run: &Measurement, explanation: &Explanation, cause: Option<&Finding>) -> String {
     // That more bytes would be faster is what is missing.
     let said = cause.is_some_and(|finding| finding.rule == "not-there-yet");
-
     match (explanation.percent, explanation.missing.first()) {
         (Some(share), _) => format!("{} % of the limit", percent(share)),
         _ if run.test.figure == Figure::Latency => "a latency has no limit here".to_owned(),
@@ -104,10 +107,14 @@ fn share(run: &Measurement, explanation: &Explanation, cause: Option<&Finding>) 
     }
 }
 
+fn is_failure(finding: &Finding) -> bool {
+    finding.rule == "failure"
+}
+
 /// What costs most; of a run that did not complete its message has been printed.
 fn finding(explanation: &Explanation) -> Option<&Finding> {
     // A sentence of its own says what was set up.
-    let told = |finding: &&Finding| finding.rule != "failure" && finding.rule != rules::SET_UP;
+    let told = |finding: &&Finding| !is_failure(finding) && finding.rule != rules::SET_UP;
     let worst = || explanation.findings.iter().filter(told);
     let costs = worst().find(|finding| finding.severity > Severity::Note);
     costs.or_else(|| brief::main_findings(explanation).into_iter().find(told))

@@ -91,12 +91,16 @@ fn wrong_data_come_first_and_a_lost_rank_and_an_interruption_have_the_line() {
     let run = busbw(home.path(), &format!("{few} --fault rank=1,phase=timed,row=2,do=kill"));
     assert_eq!(run.status.code(), Some(6));
     let line = last_line(&run);
-    assert!(line.starts_with("failed, ") && line.contains(" at 2 KiB; "), "{line}");
+    assert!(line.starts_with("failed, ") && line.contains(" at 2 KiB"), "{line}");
     let newest = ids(home.path()).pop().unwrap();
     assert!(line.ends_with(&format!("next: busbw explain {newest}")), "{line}");
 
     for (words, figure) in [
         ("all_reduce -b 8 -e 64 -g 2 -n 20 -N 0", "interrupted, 0."),
+        (
+            "all_reduce -b 8 -e 64 -g 2 -n 20 -N 0 --fault rank=1,phase=timed,row=1,do=corrupt:0",
+            "Wrong data: elements have unexpected values; interrupted, 0.",
+        ),
         (
             "all_reduce -b 1K -e 8K -g 2 -n 1 --fault rank=1,phase=timed,row=0,do=stop",
             "interrupted, no size",

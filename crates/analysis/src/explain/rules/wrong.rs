@@ -24,7 +24,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     };
     let at: Vec<u64> = rows.iter().map(|row| row.size).collect();
     let place = if at.is_empty() { String::new() } else { format!(" at {}", sizes(&at)) };
-    let mut finding = Finding::new("wrong-results", Severity::Error, format!("wrong data: elements have unexpected values{place}")).confidence(Confidence::Certain)
+    let mut finding = Finding::new(super::WRONG_DATA, Severity::Error, format!("wrong data: elements have unexpected values{place}")).confidence(Confidence::Certain)
         .remedy("do not trust any figure of this run until the reason is found: test each pair of nodes alone with -c 1")
         .confirm("busbw sendrecv -c 10 -b 1M -e 1G -f 4 on each pair; then dmesg and `nvidia-smi -q` for XIDs and ECC errors");
     if let Some(worst) = rows.iter().max_by_key(|row| elements(row)) {
