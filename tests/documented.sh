@@ -30,6 +30,7 @@ for launch in 1 2 3 4; do
 done
 run --backend fake --record before.jsonl
 run --backend fake --record after.jsonl
+cp before.jsonl run.jsonl
 for nodes in 1 2 4; do
   busbw all_reduce --backend fake -g $((8 * nodes)) -b 1M -e 16M --record "${nodes}node.log" >/dev/null 2>&1
   cp "${nodes}node.log" "${nodes}nodes.log"

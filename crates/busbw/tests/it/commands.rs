@@ -250,7 +250,7 @@ fn quiet_and_verbose_are_about_stderr() {
     // The first run on a machine measures its algorithms, and says so.
     let first = |option: &str| {
         let cache = tempfile::tempdir().unwrap();
-        let line = format!("all_reduce -b 8 -e 8 -g 2 --backend host {option}");
+        let line = format!("all_reduce -b 8 -e 64K -n 2 -g 2 --backend host {option}");
         text(&command(&line).env("XDG_CACHE_HOME", cache.path()).output().unwrap().stderr)
     };
     assert!(first("").contains("measured once"));

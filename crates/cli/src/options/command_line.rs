@@ -131,7 +131,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, clap::
     }
     let mut grammar = with_hidden(grammar()).color(help_colour(&args));
     if let Some((collective, program)) = old_name(&called) {
-        grammar = grammar.subcommand(bench_grammar(collective.into(), program));
+        grammar =
+            grammar.subcommand(bench_grammar(collective.into(), Grammar::new(program.to_owned())));
     }
     let matches = grammar.try_get_matches_from(args)?;
     set_colour(matches.get_one(COLOR).copied().unwrap_or_default());
@@ -262,7 +263,14 @@ pub(crate) fn grammar() -> Grammar {
     let collectives = Collective::every().map(Benchmark::from);
     let benchmarks = collectives.chain(Messages::ALL.map(Benchmark::from));
     let benchmarks = benchmarks.chain([Benchmark::Pairs]);
-    let benchmarks = benchmarks.map(|benchmark| bench_grammar(benchmark, benchmark.name()));
+    // The options of a benchmark are made only if it is the one that is asked for: every start reads this grammar.
+    let benchmarks = benchmarks.map(|benchmark| {
+        let grammar = Grammar::new(benchmark.name()).about(about(benchmark));
+        grammar.defer(|grammar| match Benchmark::from_name(grammar.get_name()) {
+            Some(benchmark) => bench_grammar(benchmark, grammar),
+            None => grammar,
+        })
+    });
     let grammar = Grammar::new("busbw")
         .version(env!("CARGO_PKG_VERSION"))
         .about("How fast your GPUs really talk, how fast they could, and what stands between")
@@ -413,23 +421,17 @@ fn colour() -> clap::Arg {
         )
 }
 
-fn bench_grammar(benchmark: Benchmark, name: &str) -> Grammar {
-    let is_old = Benchmark::from_name(name).is_none();
-    let (about, below) = match benchmark {
-        Benchmark::Collective(collective) => {
-            let below = match collective {
-                _ if is_old => &help::NCCL_TESTS,
-                Collective::Barrier => &help::BARRIER,
-                _ => &help::COLLECTIVES,
-            };
-            (format!("Measure {}", collective.name()), below)
-        }
-        Benchmark::Messages(test) => (about_messages(test).to_owned(), &help::MESSAGES),
-        Benchmark::Pairs => {
-            ("Measure every pair of ranks; name slow links and hosts".to_owned(), &help::PAIRS)
-        }
+/// `grammar` with the options and the help of a benchmark.
+fn bench_grammar(benchmark: Benchmark, grammar: Grammar) -> Grammar {
+    let is_old = Benchmark::from_name(grammar.get_name()).is_none();
+    let below = match benchmark {
+        Benchmark::Collective(_) if is_old => &help::NCCL_TESTS,
+        Benchmark::Collective(Collective::Barrier) => &help::BARRIER,
+        Benchmark::Collective(_) => &help::COLLECTIVES,
+        Benchmark::Messages(_) => &help::MESSAGES,
+        Benchmark::Pairs => &help::PAIRS,
     };
-    let mut grammar = BenchArguments::augment_args(Grammar::new(name.to_owned()));
+    let mut grammar = BenchArguments::augment_args(grammar);
     if benchmark == Benchmark::Pairs {
         grammar = PairingArguments::augment_args(grammar);
     }
@@ -454,7 +456,15 @@ fn bench_grammar(benchmark: Benchmark, name: &str) -> Grammar {
         argument.hide_short_help(true).long_help(long.unwrap_or_default())
     });
     // Augmenting sets `about` to the struct's own, so ours comes after.
-    below.under(grammar.about(about)).disable_version_flag(true)
+    below.under(grammar.about(about(benchmark))).disable_version_flag(true)
+}
+
+fn about(benchmark: Benchmark) -> String {
+    match benchmark {
+        Benchmark::Collective(collective) => format!("Measure {}", collective.name()),
+        Benchmark::Messages(test) => about_messages(test).to_owned(),
+        Benchmark::Pairs => "Measure every pair of ranks; name slow links and hosts".to_owned(),
+    }
 }
 
 fn about_messages(test: Messages) -> &'static str {

@@ -427,7 +427,9 @@ mod tests {
     /// Every option that takes a value says what it is without.
     #[test]
     fn every_default_is_shown() {
-        for command in grammar().get_subcommands() {
+        let mut whole = grammar();
+        whole.build();
+        for command in whole.get_subcommands() {
             for option in command.get_opts().filter(|option| {
                 !option.is_hide_set()
                     && !option.is_required_set()
