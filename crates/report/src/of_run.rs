@@ -31,7 +31,11 @@ pub(super) fn names(runs: &[Measurement]) -> Vec<String> {
             false => stem.clone(),
         };
         if of_file > 1 || is_id {
-            let differs = differs(run, runs);
+            let mut differs = differs(run, runs);
+            let alike = runs.iter().filter(|other| other.test_name() == run.test_name());
+            if differs.is_empty() && alike.count() > 1 {
+                differs.extend(run.started.clone());
+            }
             if !differs.is_empty() {
                 name = format!("{name}, {}", differs.join(", "));
             }
@@ -55,7 +59,7 @@ pub(super) fn names(runs: &[Measurement]) -> Vec<String> {
     names
 }
 
-/// What of a run's settings and machine is not the same in all runs of its test; the time where that is all.
+/// What of a run's settings and machine is not the same in all runs of its test.
 pub(super) fn differs(run: &Measurement, runs: &[Measurement]) -> Vec<String> {
     let alike: Vec<&Measurement> =
         runs.iter().filter(|other| other.test_name() == run.test_name()).collect();
@@ -82,9 +86,6 @@ pub(super) fn differs(run: &Measurement, runs: &[Measurement]) -> Vec<String> {
         if alike.iter().any(|other| fact(other) != ours) {
             said.extend(ours);
         }
-    }
-    if said.is_empty() && alike.len() > 1 {
-        said.extend(run.started.clone());
     }
     said
 }
