@@ -94,7 +94,7 @@ const FIRST_SCREEN = {
   slow: [/Limit unknown/, /11\.89 GB\/s/, /Do: Look at the lanes of each GPU's slot/],
   many: [/GB\/s/, /6 runs, all results right/, /Do: \S+/],
   public: [/Slow/, /132\.7 GB\/s/, /Do: Repeat the run/],
-  folder: [/Slow/, /132\.7 GB\/s/, /29\.5 % of the limit/, /Do: Repeat the run/],
+  folder: [/Slow/, /132\.7 GB\/s/, /29\.5 % of the limit/, /Do: Run it once with NCCL_DEBUG=INFO/],
   sweep: [/No single fastest/, /370\.7 GB\/s/, /77\.2 % of the limit/, /Do: .*more launches/s, /busbw sweep --launches 12/],
   transports: [/Fastest: p2p/, /327\.9 GB\/s/, /73\.0 % of the limit/, /Do: nvls failed/],
   pairs: [/1 is slow/, /node-2 gpu 3 receives 50 % slower/, /of what is normal here/, /Do: Check its links/, /busbw pairs/],

@@ -12,7 +12,7 @@ use busbw_core::{
 
 use crate::{
     data::{Answer, Level, Remedy},
-    of_run,
+    summary,
 };
 
 /// Of several answers the one that needs most attention: the worst level, and within it the lowest share of the limit.
@@ -72,8 +72,8 @@ pub(super) fn of_run(name: &str, told: &Explanation, wrong: Option<u64>) -> Answ
 fn remedy(told: &Explanation) -> Option<Remedy> {
     let advice = |text: &str, confirm: &str| {
         let (command, rest) = command(confirm);
-        let rest = rest.map_or(String::new(), |rest| format!(" {}", of_run::sentence(&rest)));
-        Some(Remedy { text: of_run::sentence(text) + &rest, command })
+        let rest = rest.map_or(String::new(), |rest| format!(" {}", summary::sentence(&rest)));
+        Some(Remedy { text: summary::sentence(text) + &rest, command })
     };
     let findings = main_findings(told);
     if let Some((found, text)) =
@@ -169,7 +169,7 @@ pub(super) fn of_sweep(title: &str, outcome: &Outcome) -> Answer {
     };
     let sentence = busbw_analysis::sweep::sentence(outcome).map_or_else(
         || "There is nothing to compare.".to_owned(),
-        |told| of_run::sentence(&told.replacen("fastest: ", "The fastest is ", 1)),
+        |told| summary::sentence(&told.replacen("fastest: ", "The fastest is ", 1)),
     );
     let settings =
         best.and_then(|best| outcome.environments.get(best)).map(|tried| tried.settings());

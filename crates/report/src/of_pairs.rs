@@ -12,7 +12,7 @@ use busbw_core::{
 
 use crate::{
     data::{Answer, Level, Matrix, Remedy},
-    of_run, summary,
+    summary,
 };
 
 /// The data of a matrix.
@@ -32,11 +32,11 @@ pub(super) fn matrix(pairs: Pairs) -> Matrix {
         findings: findings
             .into_iter()
             .map(|found| busbw_core::finding::Finding {
-                cause: of_run::sentence(&found.cause),
+                cause: summary::sentence(&found.cause),
                 ..found
             })
             .collect(),
-        said: said.iter().map(|text| of_run::sentence(text)).collect(),
+        said: said.iter().map(|text| summary::sentence(text)).collect(),
         slow_cells,
         pairs,
     }
@@ -56,7 +56,7 @@ fn answer(pairs: &Pairs) -> Answer {
     };
     let command = || pairs.command.clone().unwrap_or_else(|| "busbw pairs".to_owned());
     let (text, command) = match findings.first().and_then(|found| found.remedy.as_ref()) {
-        Some(remedy) => (of_run::sentence(remedy), Some(command())),
+        Some(remedy) => (summary::sentence(remedy), Some(command())),
         None if judged => ("Nothing: no rank, link or host stands out.".to_owned(), None),
         None => ("Measure with busbw pairs, which names who is slow.".to_owned(), Some(command())),
     };
@@ -91,7 +91,7 @@ fn answer(pairs: &Pairs) -> Answer {
             format!("of what is normal here, {figure} {unit}")
         }),
         sentence: match findings.first() {
-            Some(found) => of_run::sentence(&found.cause),
+            Some(found) => summary::sentence(&found.cause),
             None => summary::of_pairs(pairs),
         },
         last: None,

@@ -7,7 +7,7 @@ use busbw_logs::measurement::{Figure, Measurement, NcclUse, Row};
 use busbw_stats::median_interval;
 
 use super::data::{Answer, Fact, Last, Line, LineKind, Run, Series};
-use super::{answer, command};
+use super::{answer, command, summary};
 use busbw_analysis::explain::{Ceiling, Explanation, RateKind};
 use busbw_core::{
     finding::Finding,
@@ -31,7 +31,11 @@ pub(super) fn names(runs: &[Measurement]) -> Vec<String> {
             false => stem.clone(),
         };
         if of_file > 1 || is_id {
-            let differs = differs(run, runs);
+            let mut differs = differs(run, runs);
+            let alike = runs.iter().filter(|other| other.test_name() == run.test_name());
+            if differs.is_empty() && alike.count() > 1 {
+                differs.extend(run.started.clone());
+            }
             if !differs.is_empty() {
                 name = format!("{name}, {}", differs.join(", "));
             }
@@ -55,7 +59,7 @@ pub(super) fn names(runs: &[Measurement]) -> Vec<String> {
     names
 }
 
-/// What of a run's settings and machine is not the same in all runs of its test; the time where that is all.
+/// What of a run's settings and machine is not the same in all runs of its test.
 pub(super) fn differs(run: &Measurement, runs: &[Measurement]) -> Vec<String> {
     let alike: Vec<&Measurement> =
         runs.iter().filter(|other| other.test_name() == run.test_name()).collect();
@@ -82,9 +86,6 @@ pub(super) fn differs(run: &Measurement, runs: &[Measurement]) -> Vec<String> {
         if alike.iter().any(|other| fact(other) != ours) {
             said.extend(ours);
         }
-    }
-    if said.is_empty() && alike.len() > 1 {
-        said.extend(run.started.clone());
     }
     said
 }
@@ -137,7 +138,7 @@ pub(super) fn run(
         findings: explanation
             .findings
             .iter()
-            .map(|found| Finding { cause: sentence(&found.cause), ..found.clone() })
+            .map(|found| Finding { cause: summary::sentence(&found.cause), ..found.clone() })
             .collect(),
         assumed: explanation.assumed.clone(),
         missing: explanation.missing.clone(),
@@ -162,18 +163,6 @@ fn measured(explanation: &Explanation) -> Option<String> {
         (None, us) => time(us?),
     };
     Some(format!("{figure} at {}", bytes(measured.size)))
-}
-
-/// Words as a sentence. A name keeps its small letters.
-pub(super) fn sentence(words: &str) -> String {
-    let first = words.split(' ').next().unwrap_or_default();
-    let is_word = first.chars().all(|c| c.is_ascii_lowercase()) && first != "busbw";
-    let mut chars = words.chars();
-    let begun = match (is_word, chars.next()) {
-        (true, Some(letter)) => letter.to_ascii_uppercase().to_string() + chars.as_str(),
-        _ => words.to_owned(),
-    };
-    if begun.ends_with(['.', '!', '?']) { begun } else { begun + "." }
 }
 
 fn facts(facts: impl IntoIterator<Item = (String, String)>) -> Vec<Fact> {

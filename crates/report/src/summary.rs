@@ -72,6 +72,18 @@ fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
     found
 }
 
+/// Words as a sentence. A name keeps its small letters.
+pub(super) fn sentence(words: &str) -> String {
+    let first = words.split(' ').next().unwrap_or_default();
+    let is_word = first.chars().all(|c| c.is_ascii_lowercase()) && first != "busbw";
+    let mut chars = words.chars();
+    let begun = match (is_word, chars.next()) {
+        (true, Some(letter)) => letter.to_ascii_uppercase().to_string() + chars.as_str(),
+        _ => words.to_owned(),
+    };
+    if begun.ends_with(['.', '!', '?']) { begun } else { begun + "." }
+}
+
 /// The verdict.
 pub(super) fn verdict(report: &Report) -> Vec<String> {
     let mut said = Vec::new();

@@ -155,6 +155,99 @@ fn everything_that_is_read_stands_on_one_page() {
     assert_eq!(data["pairs"][0]["unit"], "us");
 }
 
+/// All that a folder holds is one page: what is none of busbw's is named, and the rest is read.
+#[test]
+fn a_folder_is_one_page() {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.at("bundle/deep")).unwrap();
+    folder.record("bundle/a.jsonl");
+    fs::copy(log("8x-h100-nvlink-all2all.txt"), folder.at("bundle/deep/alltoall.log")).unwrap();
+    fs::copy(log("rtx4090-cx5-topo-ib.xml"), folder.at("bundle/topology.xml")).unwrap();
+    folder.file("bundle/ibstat.txt", "CA 'mlx5_0'\n\tCA type: MT4129\n");
+    folder.file("bundle/notes.txt", "Nothing was measured here.\n");
+    let data = folder.data("bundle");
+    let tests: Vec<&str> =
+        data["runs"].as_array().unwrap().iter().map(|run| run["test"].as_str().unwrap()).collect();
+    assert_eq!(tests, ["all_reduce", "alltoall"]);
+    let unread: Vec<&Value> = data["unread"].as_array().unwrap().iter().collect();
+    assert!(unread.len() == 1 && unread[0].as_str().unwrap().contains("notes.txt"), "{unread:?}");
+    let texts = data["texts"].to_string();
+    assert!(texts.contains("ibstat.txt (ibstat)") && texts.contains("MT4129"), "{texts}");
+    assert!(texts.contains("topology.xml"), "{texts}");
+    fs::create_dir(folder.at("none")).unwrap();
+    folder.file("none/notes.txt", "Nothing was measured here.\n");
+    let said = folder.refusal("report none -o none.html");
+    assert!(
+        said.contains("in the folder none there is no run") && said.contains("1 file"),
+        "{said}"
+    );
+}
+
+/// The same test on the same machine before, at the same size; no other test, and no later run.
+#[test]
+fn against_last_time() {
+    let folder = Folder::new();
+    folder.record("made.jsonl");
+    let record = fs::read_to_string(folder.at("made.jsonl")).unwrap();
+    let first: Value = serde_json::from_str(record.lines().next().unwrap()).unwrap();
+    let (started, id) = (first["started"].as_str().unwrap(), first["id"].as_str().unwrap());
+    fs::create_dir_all(folder.at("busbw/runs")).unwrap();
+    let keep = |name: &str, time: &str, text: &str| {
+        folder.file(
+            &format!("busbw/runs/{name}.jsonl"),
+            text.replace(started, time).replace(id, name),
+        );
+    };
+    keep("older", "2026-11-18 10:00:00", &record);
+    keep("old", "2026-11-19 10:00:00", &record);
+    keep("other", "2026-11-19 11:00:00", &record.replace("all_reduce", "broadcast"));
+    keep("now", "2026-11-20 10:00:00", &record);
+    keep("later", "2026-11-21 10:00:00", &record);
+    let answer = &folder.data("now")["answer"];
+    let said = answer["last"]["sentence"].as_str().unwrap();
+    assert!(
+        said.starts_with("Last time (2026-11-19 10:00:00) ") && said.contains("now the same"),
+        "{said}"
+    );
+    assert!(
+        answer["last"]["command"].as_str().unwrap().starts_with("busbw compare old "),
+        "{answer}"
+    );
+    assert!(folder.data("older")["answer"]["last"].is_null());
+}
+
+/// A test of latency has no bandwidth to show, though its record computes one.
+#[test]
+fn latency_is_in_microseconds() {
+    let folder = Folder::new();
+    let made = folder.busbw("latency --backend host -g 2 -b 8 -e 64 -f 2 -n 5");
+    assert!(made.status.success(), "{made:?}");
+    let text = |line: &str| {
+        let done = folder.busbw(line);
+        assert!(done.status.success(), "{line}: {done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let id = text("list").split_whitespace().last().unwrap().to_owned();
+    let listed = text("list");
+    assert!(listed.lines().last().unwrap().contains(" us"), "{listed}");
+    let page = folder.busbw(&format!("report {id} -o latency.html"));
+    assert!(page.status.success(), "{page:?}");
+    assert_eq!(folder.data(&id)["answer"]["unit"], "µs");
+    let record = folder.at("busbw/runs").join(format!("{id}.jsonl"));
+    let record = record.display();
+    for line in [
+        format!("explain {record}"),
+        format!("show {record} --plot"),
+        format!("compare {record} {record}"),
+    ] {
+        let said = text(&line);
+        assert!(said.contains("us"), "{line}: {said}");
+        // The head of compare names both units.
+        let figures: Vec<&str> = said.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(!figures.join("\n").contains("GB/s"), "{line}: {said}");
+    }
+}
+
 /// What two H200 gave: three results, a line each.
 #[test]
 fn transports_with_their_limits() {

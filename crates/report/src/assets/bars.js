@@ -57,8 +57,8 @@ function barOptions(sweep, row, width) {
           const [at] = api.coord([limit(cell), api.value(0)]);
           const limits = Number.isFinite(at) ? [line(at, y - 15, at, y + (narrow ? 10 : 15), { lineDash: [4, 3], lineWidth: 2 })] : [];
           // Neither a whisker nor a limit strikes the words: they stand behind the axis, or below the bar where it is narrow.
-          const place = narrow ? { x: 4, y: y + 20 } : { x: params.coordSys.x + params.coordSys.width + 12, y };
-          return { type: "group", children: [...limits, ...whisker, { type: "text", style: { text: words(cell), ...place, textVerticalAlign: "middle", fill: text, stroke: paper, lineWidth: 2, fontSize: 12 } }] };
+          const place = narrow ? { x: 0, y: y + 20 } : { x: params.coordSys.x + params.coordSys.width + 12, y };
+          return { type: "group", children: [...limits, ...whisker, { type: "text", style: { text: words(cell), ...place, textVerticalAlign: "middle", fill: text, backgroundColor: narrow ? paper : null, padding: narrow ? [1, 4] : 0, fontSize: 12 } }] };
         },
       },
     ],
