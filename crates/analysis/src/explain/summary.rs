@@ -36,15 +36,25 @@ pub fn summary(record: Folded, name: Option<&str>) -> String {
     let missed = end.is_some_and(|end| end.min_bandwidth_held == Some(false));
     let finding = finding(explanation);
     let cause = finding.filter(|_| wrong.is_none());
+    // In place a single rank copies nothing: no figure of it is a speed.
+    let is_alone = run.rank_count() == Some(1) && run.collective().is_some();
+    let figure = if is_alone { String::new() } else { speed(run, explanation) };
     let mut parts: Vec<String> = [
         wrong.map(|finding| capital(&shortened(&finding.cause)).trim_end_matches('.').to_owned()),
         missed.then(|| "the average misses NCCL_TESTS_MIN_BW".to_owned()),
-        Some(format!("{}{}", ended(status), speed(run, explanation))),
+        Some(
+            [ended(status), &figure]
+                .into_iter()
+                .filter(|text| !text.is_empty())
+                .collect::<Vec<_>>()
+                .join(", "),
+        )
+        .filter(|text| !text.is_empty()),
     ]
     .into_iter()
     .flatten()
     .collect();
-    if !run.rows.is_empty() {
+    if !run.rows.is_empty() && !is_alone {
         parts.push(share(run, explanation, cause));
     }
     parts.extend(cause.map(|finding| shortened(&finding.cause)));
@@ -55,9 +65,9 @@ pub fn summary(record: Folded, name: Option<&str>) -> String {
 fn ended(status: Status) -> &'static str {
     match status {
         Status::Complete => "",
-        Status::Interrupted => "interrupted, ",
-        Status::ReaderGone => "stopped since nobody reads stdout, ",
-        Status::Failed => "failed, ",
+        Status::Interrupted => "interrupted",
+        Status::ReaderGone => "stopped since nobody reads stdout",
+        Status::Failed => "failed",
     }
 }
 
@@ -67,17 +77,14 @@ fn speed(run: &Measurement, explanation: &Explanation) -> String {
         return "no size was measured".to_owned();
     };
     let us = row_mean(run, row, |half| half.time_us).map(time);
-    let one_rank = run.rank_count() == Some(1) && run.collective().is_some();
-    let gigabytes = match (run.test.figure, one_rank) {
-        (Figure::Latency, _) => None,
-        // busbw is 0 by definition.
-        (_, true) => row_mean(run, row, |half| half.algbw).map(|algbw| (algbw, " GB/s (algbw)")),
-        _ => row_speed(run, row).map(|busbw| (busbw, " GB/s")),
+    let gigabytes = match run.test.figure {
+        Figure::Latency => None,
+        _ => row_speed(run, row),
     };
-    let Some((value, unit)) = gigabytes.filter(|(value, _)| *value > 0.0) else {
+    let Some(value) = gigabytes.filter(|value| *value > 0.0) else {
         return us.map_or_else(|| "no figure".to_owned(), |us| at(&us, row));
     };
-    let judged = explanation.measured.as_ref().filter(|one| one.size != row.size && !one_rank);
+    let judged = explanation.measured.as_ref().filter(|one| one.size != row.size);
     let best = judged.and_then(|one| Some((one.busbw?, one.size)));
     let best = best.map_or(String::new(), |(busbw, size)| {
         format!(" ({} at {}, the best of the large sizes)", rate(busbw), bytes(size))
@@ -85,7 +92,7 @@ fn speed(run: &Measurement, explanation: &Explanation) -> String {
     // The time of an operation that moves next to nothing says more than its bandwidth.
     let us = us.filter(|_| row.size <= LATENCY_FLOOR_BYTES);
     let us = us.map_or(String::new(), |us| format!(", {us}"));
-    format!("{}{best}", at(&format!("{}{unit}{us}", rate(value)), row))
+    format!("{}{best}", at(&format!("{} GB/s{us}", rate(value)), row))
 }
 
 fn at(figure: &str, row: &Row) -> String {

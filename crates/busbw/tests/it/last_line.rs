@@ -6,10 +6,10 @@ use std::{
     io::{Read, Write},
     path::Path,
     process::{Command, Output, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use crate::processes::aftermath::{interrupt, signal};
 
 fn command(home: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_busbw"));
@@ -95,15 +95,17 @@ fn wrong_data_come_first_and_a_lost_rank_and_an_interruption_have_the_line() {
     let newest = ids(home.path()).pop().unwrap();
     assert!(line.ends_with(&format!("next: busbw explain {newest}")), "{line}");
 
-    for (words, figure) in [
-        ("all_reduce -b 8 -e 64 -g 2 -n 20 -N 0", "interrupted, 0."),
+    for (words, figure, line) in [
+        ("all_reduce -b 8 -e 64 -g 2 -n 20 -N 0", "interrupted, 0.", "row"),
         (
             "all_reduce -b 8 -e 64 -g 2 -n 20 -N 0 --fault rank=1,phase=timed,row=1,do=corrupt:0",
             "Wrong data: elements have unexpected values; interrupted, 0.",
+            "row",
         ),
         (
             "all_reduce -b 1K -e 8K -g 2 -n 1 --fault rank=1,phase=timed,row=0,do=stop",
             "interrupted, no size",
+            "run",
         ),
     ] {
         let mut child = command(home.path(), words)
@@ -111,14 +113,32 @@ fn wrong_data_come_first_and_a_lost_rank_and_an_interruption_have_the_line() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(1500));
-        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        until_recorded(home.path(), child.id(), line);
+        signal(child.id(), interrupt());
         let mut said = String::new();
         child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
         let line = said.lines().last().unwrap();
         assert!(line.starts_with(&format!("busbw: {figure}")), "{words}: {said}");
         assert!(line.contains("; next: busbw explain "), "{said}");
+    }
+}
+
+/// Waits until the record of process `pid` has a line of this kind; of rows, two of each size.
+fn until_recorded(home: &Path, pid: u32, line: &str) {
+    let wanted = format!("{{\"kind\":\"{line}\"");
+    let least = if line == "row" { 8 } else { 1 };
+    let patience = Instant::now() + Duration::from_secs(30);
+    loop {
+        let found = ids(home).into_iter().find(|id| id.ends_with(&format!("-{pid}")));
+        let text = found.and_then(|id| {
+            fs::read_to_string(home.join("busbw/runs").join(format!("{id}.jsonl"))).ok()
+        });
+        if text.is_some_and(|text| text.matches(&wanted).count() >= least) {
+            return;
+        }
+        assert!(Instant::now() < patience, "no {line} in 30 s");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
