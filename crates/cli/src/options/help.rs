@@ -253,7 +253,7 @@ pub(super) const LIST: Below = Below {
         ("busbw list --collective all_reduce -n 10", ""),
         ("busbw list --since 2d --failed", "what went wrong since two days"),
         ("busbw compare --last 2", "the two newest runs"),
-        ("busbw list --prune 30d", "runs before that, which --yes removes"),
+        ("busbw list --prune 30d", "old runs; --yes removes them"),
     ],
     exits: "0 listed, 2 usage",
 };
@@ -269,10 +269,7 @@ pub(super) const COMPARE: Below = Below {
         ("busbw compare nightly/monday nightly/tuesday --markdown", ""),
         ("busbw compare mine.log --with 8x-h200-nvlink", "a reference"),
         ("busbw compare --last 2", "the two newest runs"),
-        (
-            "busbw compare tonight.jsonl --fail-below-limit 80%",
-            "a gate on what the hardware allows",
-        ),
+        ("busbw compare tonight.jsonl --fail-below-limit 80%", "a gate"),
         ("busbw compare --by nodes 1node.log 2nodes.log 4nodes.log", ""),
     ],
     exits: "0 compared, 1 a gate does not hold, or nothing was compared, 2 a side cannot be read, or --fail-below-limit finds no limit",

@@ -36,15 +36,22 @@ pub struct CompareArguments {
     /// Exit with 1, and name the points, where one is less than RATIO times as fast as the baseline [default: no gate]
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub fail_below: Option<f64>,
-    /// Exit with 1 where a run reaches less than SHARE of what its hardware allows, such as 80%, and with 2 where that is
-    /// not known; the baseline is not judged, unless it is the only side
+    /// Exit with 1 where a run reaches less than SHARE of its limit, such as 80%, and with 2 where no limit is known; a
+    /// baseline beside other sides is not judged [default: no gate]
     #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "by")]
     pub fail_below_limit: Option<f64>,
-    /// The machine, for its limit: a ready machine's name, or any file that busbw topo reads
-    #[arg(long, value_name = "NAME|FILE", requires = "fail_below_limit")]
+    /// The machine, for its limit [default: the record's]
+    #[arg(
+        long,
+        value_name = "NAME|FILE",
+        requires = "fail_below_limit",
+        hide_short_help = true,
+        long_help = "The machine, for its limit: a ready machine's name, or any file that busbw topo reads [default: the record's]"
+    )]
     pub machine: Option<String>,
-    /// Hosts, where neither the runs nor the machine say how many there were
-    #[arg(long, value_name = "N", requires = "fail_below_limit", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
+    /// Hosts, where nothing says how many there were [default: by the runs]
+    #[arg(long, value_name = "N", requires = "fail_below_limit", hide_short_help = true,
+        long_help = "Hosts, where neither the runs nor the machine say how many there were [default: by these]", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub nodes: Option<usize>,
     /// Show how the bus bandwidth keeps up with the number of ranks instead [default: compare the sides]
     #[arg(long, value_name = "WHAT")]
@@ -124,6 +131,7 @@ pub struct ListArguments {
     #[arg(long)]
     pub all: bool,
     /// List the runs that began before this time (30d, 2026-11-01), and remove them with --yes; what is no record stays
+    /// [default: none]
     #[arg(long, value_name = "TIME", conflicts_with = "newest")]
     pub prune: Option<String>,
     /// Remove what --prune lists
