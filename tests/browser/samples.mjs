@@ -1,9 +1,9 @@
 // What the tests' pages are made of: records of the fake backend, made noisy with a fixed seed, and the
 // results and matrices that need hardware. Not the checks.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 
 export const busbw = process.env.BUSBW;
 export const folder = mkdtempSync(join(tmpdir(), "busbw-report-"));
@@ -132,6 +132,11 @@ export function pairs(name, { hosts = 2, gpus = 8, unit = "GB/s", judged = false
 
 /** Writes a page from these files. */
 export function report(name, files, ...options) {
-  execFileSync(busbw, ["report", ...files.map((file) => (file.includes("/") ? file : path(file))), "-o", path(name), "--force", ...options], { stdio: ["ignore", "ignore", "inherit"] });
+  // By their names alone, as a reader has them: pages show where they were read from.
+  const here = files.map((file) => {
+    if (file.includes("/")) copyFileSync(file, path(basename(file)));
+    return basename(file);
+  });
+  execFileSync(busbw, ["report", ...here, "-o", name, "--force", ...options], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
   return `file://${path(name)}`;
 }

@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn reads_as_one_sentence() {
-        let text = "line 3: NCCL_IMEX_ENABLE=1: no NCCL release reads it; remove it";
+        let text = "job.sh:3: NCCL_IMEX_ENABLE=1: no NCCL release reads it; remove it";
         assert_eq!(setting().to_string(), text);
         assert_eq!(Finding::new("one-rank", Severity::Note, "one rank").to_string(), "one rank");
     }
@@ -243,6 +243,9 @@ mod tests {
     fn an_option_is_written_as_typed() {
         let place = Place { value: Some("100".to_owned()), ..Place::at(None, "-i") };
         assert_eq!(place.to_string(), "-i 100");
+        assert_eq!(Place::at(Some(3), "-i").to_string(), "line 3: -i");
+        let stdin = Place { file: Some("-".to_owned()), ..Place::at(Some(3), "-i") };
+        assert_eq!(stdin.to_string(), "<stdin>:3: -i");
     }
 
     #[test]
@@ -256,7 +259,7 @@ mod tests {
         for (finding, keys) in [
             (
                 setting(),
-                r#"{"rule":"not-read","severity":"warning","subject":"line 3: NCCL_IMEX_ENABLE=1","file":"job.sh","line":3,"#,
+                r#"{"rule":"not-read","severity":"warning","subject":"job.sh:3: NCCL_IMEX_ENABLE=1","file":"job.sh","line":3,"#,
             ),
             (
                 plain,
