@@ -269,7 +269,7 @@ pub(super) const COMPARE: Below = Below {
         ("busbw compare nightly/monday nightly/tuesday --markdown", ""),
         ("busbw compare mine.log --with 8x-h200-nvlink", "a reference"),
         ("busbw compare --last 2", "the two newest runs"),
-        ("busbw compare tonight.jsonl --fail-below-limit 80%", "a gate"),
+        ("busbw compare all_reduce.log --machine dgx-h100 --fail-below-limit 80%", ""),
         ("busbw compare --by nodes 1node.log 2nodes.log 4nodes.log", ""),
     ],
     exits: "0 compared, 1 a gate does not hold, or nothing was compared, 2 a side cannot be read, or --fail-below-limit finds no limit",
