@@ -78,7 +78,8 @@ fuzz_target!(|data: &[u8]| {
             let eight = Gpus { count: 8, memory: 1 << 37, libraries };
             let planned = [Err("there are none".to_owned()), Ok(eight)].map(|gpus| {
                 let mpi = Err("there is none".to_owned());
-                let host_resources = HostResources { cores: 4, gpus, mpi, seed: 1 };
+                let host_resources =
+                    HostResources { cores: 4, cores_of_parent: 4, gpus, mpi, seed: 1 };
                 options::plan(benchmark, style, &program, &arguments, &environment, &host_resources)
                     .map_err(|refusal| assert!(!refusal.to_string().is_empty()))
                     .ok()
