@@ -260,8 +260,8 @@ impl Outputs {
     }
 
     /// Shows the progress of a pass over all pairs.
-    pub fn progress_of_passes(&self, bytes: u64, done: u64, all: u64) {
-        self.progress.pairs_pass(bytes, done, all);
+    pub fn progress_of_passes(&self, matrix: u64, bytes: u64, done: u64, all: u64) {
+        self.progress.pairs_pass(matrix, bytes, done, all);
     }
 
     /// A library's report from one process.

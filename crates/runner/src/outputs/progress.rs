@@ -85,9 +85,9 @@ impl Progress {
         self.with(|remaining, now| remaining.within(share, now));
     }
 
-    /// A pass over all pairs begins, after `done` of `all`.
-    pub(super) fn pairs_pass(&self, bytes: u64, done: u64, all: u64) {
-        self.with(|remaining, now| remaining.pairs_pass(done, all, now));
+    /// A pass over all pairs of a matrix, counted from 0, begins, after `done` of `all`.
+    pub(super) fn pairs_pass(&self, matrix: u64, bytes: u64, done: u64, all: u64) {
+        self.with(|remaining, now| remaining.pairs_pass(matrix, done, all, now));
         let (pass, bytes) = (done + 1, quantity::bytes(bytes));
         self.bar.set_message(format!("pass {pass} of {all} over all pairs, {bytes}"));
     }
@@ -110,8 +110,5 @@ impl Progress {
 
 /// What happens before ranks join.
 fn starting(plan: &Plan) -> String {
-    let ranks = plan.ranks();
-    let each = plan.buffer_bytes() as u64 * if plan.has_check_buffer() { 3 } else { 2 };
-    let bytes = quantity::bytes(each.saturating_mul(ranks as u64));
-    format!("{ranks} ranks start and allocate {bytes}")
+    format!("{} ranks start and allocate their buffers", plan.ranks())
 }

@@ -16,6 +16,8 @@ const MAX_EXTRAPOLATION: u64 = 8;
 /// A pass over all pairs begins.
 #[derive(Debug, Clone, Copy)]
 struct PairsPass {
+    /// The matrix, counted from 0.
+    matrix: u64,
     done: u64,
     all: u64,
     /// When the first pass began, and when this one did.
@@ -29,7 +31,9 @@ pub(super) struct Remaining {
     /// The sizes of one pass, rising; empty if there are too many.
     sizes: Vec<u64>,
     rows_a_pass: u64,
-    /// Passes over the sizes: launches × cycles × types × operators × roots × windows. 0: until interrupted.
+    /// Rows of each size in a pass, which follow each other: one for each window.
+    rows_a_size: u64,
+    /// Passes over the sizes: launches × cycles × types × operators × roots. 0: until interrupted.
     passes: u64,
     /// Rows begun, and passes before this one.
     rows: u64,
@@ -38,24 +42,27 @@ pub(super) struct Remaining {
     took: BTreeMap<u64, f64>,
     /// Seconds of all rows.
     all_took: f64,
+    /// Rows begun of the current size in this pass.
+    rows_of_size: u64,
     /// The size of the current row, and when it began.
     row: Option<(u64, f64)>,
     /// Whether `took` has what the current row will take, by the share of it that was measured last.
     row_is_known: bool,
     /// Of a matrix of pairs.
     pairs: Option<PairsPass>,
-    /// Matrices of pairs that follow the current one.
+    /// All matrices of pairs.
     matrices: u64,
 }
 
 impl Remaining {
     pub(super) fn of(plan: &Plan) -> Remaining {
-        let each = (plan.sweeps().len() * plan.messaging.windows().count()) as u64;
-        let rows = plan.size_count();
+        let sizes = plan.size_count();
+        let rows_a_size = plan.messaging.windows().count() as u64;
         Remaining {
-            sizes: if rows <= MAX_SIZES { plan.sizes().collect() } else { Vec::new() },
-            rows_a_pass: rows,
-            passes: each
+            sizes: if sizes <= MAX_SIZES { plan.sizes().collect() } else { Vec::new() },
+            rows_a_pass: sizes.saturating_mul(rows_a_size),
+            rows_a_size,
+            passes: (plan.sweeps().len() as u64)
                 .saturating_mul(plan.cycles)
                 .saturating_mul(u64::from(plan.sampling.launches)),
             matrices: plan.pairing.as_ref().map_or(0, |pairing| pairing.tests.len() as u64),
@@ -67,12 +74,15 @@ impl Remaining {
     pub(super) fn row(&mut self, bytes: u64, now: f64) {
         // Counts are rounded down to whole elements a rank.
         let bytes = self.sizes.iter().copied().find(|size| *size >= bytes).unwrap_or(bytes);
+        let mut same = false;
         if let Some((before, began)) = self.row {
             self.took.insert(before, now - began);
             self.all_took += now - began;
-            self.passes_done += u64::from(bytes <= before);
+            same = bytes == before && self.rows_of_size < self.rows_a_size;
+            self.passes_done += u64::from(bytes <= before && !same);
         }
         self.rows += 1;
+        self.rows_of_size = if same { self.rows_of_size + 1 } else { 1 };
         (self.row, self.row_is_known) = (Some((bytes, now)), false);
     }
 
@@ -84,16 +94,10 @@ impl Remaining {
         }
     }
 
-    /// The next pass over all pairs begins at `now`, after `done` of `all`.
-    pub(super) fn pairs_pass(&mut self, done: u64, all: u64, now: f64) {
-        let first = match self.pairs {
-            Some(pass) if done > 0 => pass.first,
-            _ => {
-                self.matrices = self.matrices.saturating_sub(1);
-                now
-            }
-        };
-        self.pairs = Some(PairsPass { done, all, first, began: now });
+    /// The next pass over all pairs of a matrix, counted from 0, begins at `now`, after `done` of `all`.
+    pub(super) fn pairs_pass(&mut self, matrix: u64, done: u64, all: u64, now: f64) {
+        let first = self.pairs.filter(|_| done > 0).map_or(now, |pass| pass.first);
+        self.pairs = Some(PairsPass { matrix, done, all, first, began: now });
     }
 
     /// The number of the current row, and of all rows; 0 if there is no end.
@@ -103,10 +107,10 @@ impl Remaining {
 
     /// What is left at `now`; nothing as long as nothing tells.
     pub(super) fn left(&self, now: f64) -> Option<Left> {
-        if let Some(PairsPass { done, all, first, began }) = self.pairs {
+        if let Some(PairsPass { matrix, done, all, first, began }) = self.pairs {
             let each = (done > 0).then(|| (began - first) / done as f64)?;
             let seconds = (each * all.saturating_sub(done) as f64 - (now - began)).max(0.0);
-            return Some(Left { seconds, at_least: self.matrices > 0 });
+            return Some(Left { seconds, at_least: matrix + 1 < self.matrices });
         }
         let (bytes, began) = self.row?;
         if self.passes == 0 || self.took.is_empty() {
@@ -122,14 +126,15 @@ impl Remaining {
         let expected = self.expected(bytes);
         // A row that takes longer than expected makes those after it longer, too.
         let late = if self.row_is_known { 1.0 } else { (gone / expected).max(1.0) };
-        let following: f64 =
-            self.sizes.iter().filter(|size| **size > bytes).map(|size| self.expected(*size)).sum();
-        let passes = self.passes.saturating_sub(self.passes_done + 1);
-        let whole: f64 = match passes {
+        let of_all = |from: u64| -> f64 {
+            let sizes = self.sizes.iter().filter(|size| **size >= from);
+            self.rows_a_size as f64 * sizes.map(|size| self.expected(*size)).sum::<f64>()
+        };
+        let windows = self.rows_a_size.saturating_sub(self.rows_of_size) as f64 * expected;
+        let following = windows + of_all(bytes.saturating_add(1));
+        let whole = match self.passes.saturating_sub(self.passes_done + 1) {
             0 => 0.0,
-            passes => {
-                passes as f64 * self.sizes.iter().map(|size| self.expected(*size)).sum::<f64>()
-            }
+            passes => passes as f64 * of_all(0),
         };
         let known = self.took.last_key_value().map_or(0, |(size, _)| *size);
         let largest = self.sizes.last().copied().unwrap_or(0);
@@ -267,12 +272,30 @@ mod tests {
     #[test]
     fn passes_over_pairs_take_alike() {
         let mut remaining = Remaining::of(&Plan::example());
-        remaining.pairs_pass(0, 7, 10.0);
+        remaining.matrices = 2;
+        remaining.pairs_pass(0, 0, 7, 10.0);
         assert_eq!(remaining.left(11.0), None);
-        remaining.pairs_pass(1, 7, 12.0);
-        remaining.pairs_pass(2, 7, 14.0);
-        assert_eq!(remaining.left(15.0), Some(Left { seconds: 9.0, at_least: false }));
-        remaining.pairs_pass(0, 9, 24.0);
+        remaining.pairs_pass(0, 1, 7, 12.0);
+        remaining.pairs_pass(0, 2, 7, 14.0);
+        assert_eq!(remaining.left(15.0), Some(Left { seconds: 9.0, at_least: true }));
+        // A second look at the same matrix.
+        remaining.pairs_pass(0, 0, 9, 24.0);
         assert_eq!(remaining.left(25.0), None);
+        remaining.pairs_pass(0, 1, 9, 26.0);
+        assert!(remaining.left(26.0).is_some_and(|left| left.at_least));
+        remaining.pairs_pass(1, 0, 7, 40.0);
+        remaining.pairs_pass(1, 1, 7, 41.0);
+        assert_eq!(remaining.left(41.0), Some(Left { seconds: 6.0, at_least: false }));
+    }
+
+    #[test]
+    fn every_window_of_a_size_is_a_row_of_it() {
+        let mut remaining = Remaining { rows_a_size: 3, ..Remaining::of(&plan(1 << 20, 1 << 21)) };
+        for (bytes, began) in [(1 << 20, 0.0), (1 << 20, 1.0), (1 << 20, 2.0), (1 << 21, 3.0)] {
+            remaining.row(bytes, began);
+        }
+        remaining.row(1 << 21, 5.0);
+        assert_eq!(remaining.left(6.0), Some(Left { seconds: 3.0, at_least: false }));
+        assert_eq!(remaining.passes_done, 0);
     }
 }

@@ -105,7 +105,7 @@ impl Launch<'_> {
                     self.progress = (index, bytes);
                     self.counters.before_row();
                 }
-                outputs.progress_of_passes(bytes, pass, passes);
+                outputs.progress_of_passes(index, bytes, pass, passes);
             }
             Ok(Report::Measured(table)) => {
                 let (name, ranks) = (table.collective.name(), table.ranks);
