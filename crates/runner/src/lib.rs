@@ -10,6 +10,8 @@ pub mod launch;
 pub mod measure;
 /// Everything that a run writes.
 pub mod outputs;
+/// The line that shows how much time is left.
+pub mod progress_line;
 /// What is to be run: a plan, libraries and outputs.
 pub mod request;
 /// Signals that end a run.

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use busbw_core::plan::Plan;
 use busbw_render::Left;
 
+use crate::progress_line::Estimate;
+
 /// Beyond this number of sizes in one pass, what is left is counted in rows, not in bytes.
 const MAX_SIZES: u64 = 4096;
 /// Measured sizes that tell how time grows with size.
@@ -105,8 +107,45 @@ impl Remaining {
         (self.rows, self.rows_a_pass.saturating_mul(self.passes))
     }
 
-    /// What is left at `now`; nothing as long as nothing tells.
-    pub(super) fn left(&self, now: f64) -> Option<Left> {
+    /// Seconds of a row of `bytes`, by those of the measured sizes next to it.
+    fn expected(&self, bytes: u64) -> f64 {
+        if let Some(took) = self.took.get(&bytes) {
+            return *took;
+        }
+        let below = self.took.range(..bytes).next_back();
+        let above = self.took.range(bytes..).next();
+        match (below, above) {
+            (Some((b0, t0)), Some((b1, t1))) => {
+                t0 + (t1 - t0) * (bytes - b0) as f64 / (b1 - b0) as f64
+            }
+            (None, Some((_, took))) => *took,
+            (Some((_, took)), None) => self.extrapolated(bytes).max(*took),
+            (None, None) => 0.0,
+        }
+    }
+
+    /// A fixed part and one for each byte, as the largest measured sizes have them: least squares of relative errors.
+    fn extrapolated(&self, bytes: u64) -> f64 {
+        let (mut w, mut wx, mut wxx, mut wy, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for (size, took) in self.took.iter().rev().take(FITTED_SIZES) {
+            let (x, y) = (*size as f64, took.max(1e-6));
+            let weight = 1.0 / (y * y);
+            w += weight;
+            wx += weight * x;
+            wxx += weight * x * x;
+            wy += weight * y;
+            wxy += weight * x * y;
+        }
+        let spread = w * wxx - wx * wx;
+        let slope = if spread > 0.0 { ((w * wxy - wx * wy) / spread).max(0.0) } else { 0.0 };
+        let fixed = (wy - slope * wx) / w;
+        // Nothing takes less than no time at 0 bytes.
+        if fixed < 0.0 { wxy / wxx * bytes as f64 } else { fixed + slope * bytes as f64 }
+    }
+}
+
+impl Estimate for Remaining {
+    fn left(&self, now: f64) -> Option<Left> {
         if let Some(PairsPass { matrix, done, all, first, began }) = self.pairs {
             let each = (done > 0).then(|| (began - first) / done as f64)?;
             let seconds = (each * all.saturating_sub(done) as f64 - (now - began)).max(0.0);
@@ -142,42 +181,6 @@ impl Remaining {
             seconds: (expected - gone).max(0.0) + late * (following + whole),
             at_least: largest / MAX_EXTRAPOLATION > known,
         })
-    }
-
-    /// Seconds of a row of `bytes`, by those of the measured sizes next to it.
-    fn expected(&self, bytes: u64) -> f64 {
-        if let Some(took) = self.took.get(&bytes) {
-            return *took;
-        }
-        let below = self.took.range(..bytes).next_back();
-        let above = self.took.range(bytes..).next();
-        match (below, above) {
-            (Some((b0, t0)), Some((b1, t1))) => {
-                t0 + (t1 - t0) * (bytes - b0) as f64 / (b1 - b0) as f64
-            }
-            (None, Some((_, took))) => *took,
-            (Some((_, took)), None) => self.extrapolated(bytes).max(*took),
-            (None, None) => 0.0,
-        }
-    }
-
-    /// A fixed part and one for each byte, as the largest measured sizes have them: least squares of relative errors.
-    fn extrapolated(&self, bytes: u64) -> f64 {
-        let (mut w, mut wx, mut wxx, mut wy, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
-        for (size, took) in self.took.iter().rev().take(FITTED_SIZES) {
-            let (x, y) = (*size as f64, took.max(1e-6));
-            let weight = 1.0 / (y * y);
-            w += weight;
-            wx += weight * x;
-            wxx += weight * x * x;
-            wy += weight * y;
-            wxy += weight * x * y;
-        }
-        let spread = w * wxx - wx * wx;
-        let slope = if spread > 0.0 { ((w * wxy - wx * wy) / spread).max(0.0) } else { 0.0 };
-        let fixed = (wy - slope * wx) / w;
-        // Nothing takes less than no time at 0 bytes.
-        if fixed < 0.0 { wxy / wxx * bytes as f64 } else { fixed + slope * bytes as f64 }
     }
 }
 
