@@ -38,6 +38,8 @@ pub(super) const LOG_ALONE: &str = "log-without-table";
 pub(super) const SOCKETS: &str = "sockets-without-threads";
 /// The rule that says what NCCL's log tells of a result without a limit.
 pub(super) const SET_UP: &str = "set-up";
+/// The rules about some sizes or samples, beside which the largest size may be as good as ever.
+pub(super) const OF_SOME_SIZES: [&str; 2] = ["dip", "unsteady"];
 /// The rule of wrong elements.
 pub(super) const WRONG_DATA: &str = "wrong-results";
 /// The rule that finds one half of a port in use.

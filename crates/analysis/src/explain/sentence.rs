@@ -58,10 +58,9 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
     let transport = findings.iter().find(|finding| finding.rule == rules::SOCKETS);
     let dips = findings.iter().any(|finding| finding.rule == "dip");
     let mut parts = vec![limit(context, transport, dips)];
-    let unsteady = ["unsteady", "dip"];
     let seen: Vec<&str> = findings
         .iter()
-        .filter(|finding| unsteady.contains(&&*finding.rule))
+        .filter(|finding| rules::OF_SOME_SIZES.contains(&&*finding.rule))
         .map(|finding| finding.cause.split(':').next().unwrap_or(""))
         .collect();
     if !seen.is_empty() {
@@ -69,7 +68,7 @@ pub(super) fn sentence(context: &Context<'_>, findings: &[Finding]) -> String {
     }
     let first = findings.iter().find(|finding| {
         finding.severity == Severity::Slow
-            && !unsteady.contains(&&*finding.rule)
+            && !rules::OF_SOME_SIZES.contains(&&*finding.rule)
             && !["slot-narrower-than-nic", "far-below-the-limit"].contains(&&*finding.rule)
     });
     let said = |first: &&Finding| parts.iter().any(|part| part.contains(&first.cause));

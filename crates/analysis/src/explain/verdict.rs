@@ -8,7 +8,7 @@ use busbw_hardware::limits::Rating;
 use busbw_library_logs::failure::{Causality, Ending, Kind};
 use serde::Serialize;
 
-use super::context::Context;
+use super::{context::Context, rules};
 
 /// What became of a run, and how good its figures are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -79,5 +79,5 @@ pub(super) fn verdict(context: &Context<'_>, findings: &[Finding]) -> Verdict {
 }
 
 fn loses_speed(finding: &Finding) -> bool {
-    finding.severity == Severity::Slow && !["dip", "unsteady"].contains(&&*finding.rule)
+    finding.severity == Severity::Slow && !rules::OF_SOME_SIZES.contains(&&*finding.rule)
 }

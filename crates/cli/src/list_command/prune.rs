@@ -46,8 +46,9 @@ impl Prune {
             fs::symlink_metadata(path).is_ok_and(|about| {
                 let written = about.modified().unwrap_or(SystemTime::now());
                 let lately = written.elapsed().is_ok_and(|ago| ago < STILL_RUNNING);
-                self.bytes += if about.is_file() { about.len() } else { 0 };
-                about.is_file() && !(open && lately)
+                let goes = about.is_file() && !(open && lately);
+                self.bytes += if goes { about.len() } else { 0 };
+                goes
             })
         });
         self.runs += u64::from(!paths.is_empty());

@@ -17,12 +17,15 @@ impl Progress {
     /// For a run that begins now.
     pub(super) fn new(plan: &Plan) -> Progress {
         let message = format!("{} ranks start and allocate their buffers", plan.ranks());
-        Progress { line: ProgressLine::new(Remaining::of(plan), message), ..Self::hidden(plan) }
+        Progress::with(ProgressLine::new(Remaining::of(plan), message), plan)
     }
 
     /// None at all.
     pub(super) fn hidden(plan: &Plan) -> Progress {
-        let line = ProgressLine::hidden(Remaining::of(plan));
+        Progress::with(ProgressLine::hidden(Remaining::of(plan)), plan)
+    }
+
+    fn with(line: ProgressLine<Remaining>, plan: &Plan) -> Progress {
         let launches = plan.sampling.launches;
         Progress { line, launches, pairs: plan.benchmark == Benchmark::Pairs }
     }
