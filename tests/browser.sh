@@ -37,6 +37,8 @@ export BUSBW=${BUSBW:-$target/release/busbw} REPORT_LOGS=$PWD/crates/busbw/tests
 pictures_folder=$PWD/tests/browser/pictures
 cd "$work"
 if [ -n "$pictures" ]; then
-  exec node pictures.mjs "$pictures_folder"
+  command -v pngquant >/dev/null || apt-get install -y -qq pngquant >/dev/null
+  node pictures.mjs "$pictures_folder"
+  exec pngquant --force --ext .png --strip 64 "$pictures_folder"/*.png
 fi
 timeout 300 node --test

@@ -4,7 +4,6 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { open, visit } from "./browser.mjs";
 import { PAGES } from "./pages.mjs";
-import { reduced } from "./palette.mjs";
 
 const [folder, ...only] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
@@ -18,7 +17,7 @@ for (const [name, make] of Object.entries(PAGES)) {
       const whole = await page.evaluate(() => document.documentElement.scrollHeight);
       const height = process.env.WHOLE ? whole : Math.min(whole, 1600);
       const picture = await page.screenshot({ clip: { x: 0, y: 0, width, height }, captureBeyondViewport: true });
-      writeFileSync(join(folder, `${name}-${width}-${dark ? "dark" : "light"}.png`), reduced(Buffer.from(picture)));
+      writeFileSync(join(folder, `${name}-${width}-${dark ? "dark" : "light"}.png`), picture);
       await page.close();
     }
   }
