@@ -193,6 +193,31 @@ torchrun_like() { # N command...
   return $code
 }
 export -f torchrun_like
+# What authenticates a job stays in its processes: of variables that are named so, and of two that are planted, no value is in
+# the record, the output, or what other commands make of the record. `secrets NAME LAUNCHER...`
+secrets() {
+  local name=$1 folder=$work/secrets values found=
+  shift
+  rm -rf "$folder" && mkdir "$folder"
+  NCCL_API_TOKEN=planted-token-8731 UCX_PASSWORD=planted-word-5520 timeout 50 "$@" 2 bash -c \
+    'env >"$0/env.$$" && exec "$@"' "$folder" "$program" all_reduce $small --record "$folder/record.jsonl" \
+    >"$folder/out" 2>"$folder/err"
+  values=$(sed -nE 's/^[A-Za-z_]*(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|COOKIE|_JWT|precondition_transports|PMIX_SERVER_URI|local_uri|hnp_uri)[A-Za-z0-9_]*=(.{8,})$/\2/p' \
+    "$folder"/env.* | sort -u)
+  for command in explain "explain --json" "import --json" "compare --json" lint show; do
+    "$program" $command "$folder/record.jsonl" ${command/#compare*/"$folder/record.jsonl"} >>"$folder/made" 2>&1
+  done
+  "$program" report "$folder/record.jsonl" -o "$folder/page.html" >>"$folder/made" 2>&1
+  while read -r value; do
+    grep -qsF -e "$value" "$folder"/{record.jsonl,out,err,made,page.html} && found+=" $value"
+  done <<<"$values"
+  if [ -s "$folder/record.jsonl" ] && [ -s "$folder/page.html" ] && [[ $values == *planted-token* ]] && [ -z "$found" ]; then
+    verdict ok "$name" "$(wc -l <<<"$values") values"
+  else
+    verdict FAILED "$name" "found:$found"
+    tail -5 "$folder/err" "$folder/made"
+  fi
+}
 # What every launcher must do. `all NAME INTERRUPTS LAUNCHER...`, the last words ending in the option for the
 # number of processes.
 all() {
@@ -203,6 +228,7 @@ all() {
   run "$name: -t 1 -g 2, perf" 0 4 4 "" "$@" 2 "$program" all_reduce_perf -g 2 -b 8 -e 64 -f 2
   run "$name: -t 2 -g 2, perf" 0 8 4 "" "$@" 2 "$program" all_reduce_perf -t 2 -g 2 -b 8 -e 64 -f 2
   run "$name: host" 0 4 4 "" "$@" 4 "$program" all_reduce --backend host $small
+  secrets "$name: secrets" "$@"
   run "$name: options that cannot be" 2 0 0 "-b is 8 bytes and -e 4" "$@" 4 "$program" all_reduce -b 8 -e 4
   run "$name: not enough GPUs" 5 0 0 "cannot take part: Invalid number of GPUs" "$@" 4 "$program" all_reduce -g 4 $small
   doctor "$name: doctor" "$@" 4
@@ -432,7 +458,7 @@ on_gpus() {
 }
 names() { # NAME check...: those of `all`
   local name=$1 check
-  for check in "4 processes" "-t 2 -g 1" "-t 1 -g 2, perf" "-t 2 -g 2, perf" host "options that cannot be" \
+  for check in "4 processes" "-t 2 -g 1" "-t 1 -g 2, perf" "-t 2 -g 2, perf" host secrets "options that cannot be" \
     "not enough GPUs" doctor "a killed worker" "a killed rank of the first process" Ctrl-C "two jobs at once"; do
     echo "$name: $check"
   done
