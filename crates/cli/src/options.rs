@@ -6,6 +6,7 @@ mod command_line;
 mod defaults;
 mod environment;
 mod getopt;
+mod grammar;
 mod help;
 mod installing;
 mod integer;
@@ -22,9 +23,9 @@ mod suspicious_options;
 mod sweeping;
 
 pub use arguments::{BenchArguments, units_of};
-pub(crate) use command_line::grammar;
 pub use command_line::{Command, job_words, parse};
 pub use environment::Environment;
+pub(crate) use grammar::grammar;
 pub use installing::{CompletionsArguments, ManArguments};
 pub use launching::LaunchingArguments;
 pub use planning::{BadOption, HostResources, plan, record_place};

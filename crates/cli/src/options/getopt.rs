@@ -8,7 +8,8 @@ use clap::{Args, Command as Grammar};
 
 use super::{
     arguments::BenchArguments,
-    command_line::{HELP, VERSION, old_name},
+    command_line::old_name,
+    grammar::{HELP, VERSION},
     osu,
     sweeping::{SWEEPING, sorted},
 };
