@@ -21,6 +21,7 @@ mod golden;
 mod import;
 mod last_line;
 mod launching;
+mod list;
 mod nccl;
 mod net;
 mod osu;
