@@ -149,3 +149,151 @@ impl Drop for Receiving {
         self.end();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::{TcpListener, TcpStream},
+        os::unix::net::UnixStream,
+        time::Duration,
+    };
+
+    use busbw_multipath::frame::{Answer, Frame, Header, Hello};
+
+    use super::{super::NONE, *};
+    use crate::{
+        multipath::{engine::Engine, manager::Manager},
+        network::Listener,
+    };
+
+    /// A connection with two paths, and their other ends.
+    fn connection() -> (Arc<Connection>, Box<dyn crate::network::Receiver>, Vec<UnixStream>) {
+        let manager = Manager::new(Vec::new(), Engine::start(Some(0))).unwrap();
+        let connection = Connection::new(&manager).unwrap();
+        let others = (0..2).map(|path| connected(&connection, path, 0)).collect();
+        let receiver = Listening::new(connection.clone(), 1).accept().unwrap().unwrap();
+        (connection, receiver, others)
+    }
+
+    fn connected(connection: &Connection, path: u16, epoch: u32) -> UnixStream {
+        let (one, other) = UnixStream::pair().unwrap();
+        one.set_nonblocking(true).unwrap();
+        other.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        connection.connected(&hello(path, epoch), one.into());
+        other
+    }
+
+    fn hello(path: u16, epoch: u32) -> Hello {
+        Hello { secret: [0; 16], listener: 1, path, paths: 2, epoch }
+    }
+
+    fn send(other: &mut impl Write, message: u64, bytes: usize) {
+        let chunk = Header { message, total: bytes as u64, chunk: 1 << 16, index: 0 };
+        let whole = [&Frame::Chunk(chunk).encoded()[..], &vec![7; bytes]].concat();
+        other.write_all(&whole).unwrap();
+    }
+
+    /// A sender keeps so many small messages that are not acknowledged: some on each of 16 paths would be more.
+    #[test]
+    fn small_messages_on_another_path_have_the_last_ones_acknowledged() {
+        let (_connection, mut receiver, mut others) = connection();
+        let mut place = [0u8; 100];
+        for (message, path) in [(0, 0), (1, 1)] {
+            // SAFETY: it outlives the receiver.
+            let request = unsafe { receiver.receive(place.as_mut_ptr(), 100) }.unwrap().unwrap();
+            send(&mut others[path], message, 100);
+            while receiver.test(request).unwrap().is_none() {}
+        }
+        assert_eq!(others[0].read(&mut [0; 100]).unwrap(), 8);
+    }
+
+    /// A socket that is closed with something in it resets its connection, and what it said last may be lost.
+    #[test]
+    fn what_was_left_to_the_kernel_is_taken_out_in_time() {
+        let (connection, mut receiver, _others) = connection();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        other.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        other.set_nodelay(true).unwrap();
+        let one = listener.accept().unwrap().0;
+        one.set_nonblocking(true).unwrap();
+        connection.connected(&hello(0, 1), one.into());
+        let left = || {
+            let end = lock(&connection.paths[0].stream);
+            rustix::io::ioctl_fionread(&*end.as_ref().unwrap().socket).unwrap()
+        };
+        let mut place = [0u8; 100];
+        for message in 0..3 {
+            // SAFETY: it outlives the receiver.
+            let request = unsafe { receiver.receive(place.as_mut_ptr(), 100) }.unwrap().unwrap();
+            for _ in 0..2 * HOT.1 {
+                assert_eq!(receiver.test(request).unwrap(), None);
+            }
+            assert_eq!(left(), 0);
+            send(&mut other, message, 100);
+            while receiver.test(request).unwrap().is_none() {}
+            // Before the first one it is not known that they are small.
+            assert_eq!(left(), if message == 0 { 0 } else { 132 });
+        }
+        drop(receiver);
+        let mut answers = Vec::new();
+        other.read_to_end(&mut answers).unwrap();
+        assert_eq!(answers.len(), Answer::BYTES);
+        assert!(other.take_error().unwrap().is_none());
+    }
+
+    #[test]
+    fn memory_that_is_taken_back_is_not_written_any_more() {
+        let (_connection, mut receiver, mut others) = connection();
+        let mut place = vec![0u8; 2 << 14];
+        let from = place.as_ptr().addr();
+        // SAFETY: it outlives the receiver.
+        let request = unsafe { receiver.receive(place.as_mut_ptr(), 1 << 14) }.unwrap().unwrap();
+        receiver.release(&(from + (1 << 14)..from + (2 << 14)));
+        assert_eq!(receiver.test(request).unwrap(), None);
+        receiver.release(&(from..from + 1));
+        let chunk = Header { message: 0, total: 1 << 14, chunk: 1 << 16, index: 0 };
+        let _ = others[0].write_all(&Frame::Chunk(chunk).encoded());
+        let _ = others[0].write_all(&vec![7; 1 << 14]);
+        assert!(receiver.test(request).is_err());
+        drop(receiver);
+        assert!(place.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn whatever_path_is_polled_everything_arrives() {
+        let (connection, mut receiver, mut others) = connection();
+        let mut place = vec![0u8; 1 << 14];
+        let polled = || connection.polled.load(Ordering::Acquire);
+        let mut messages = 0;
+        // Many small ones by a path, after one by another path; a long one; by a path that has come again; and by one
+        // that is looked at before the polled one.
+        let rounds = [
+            (0, 100, 20),
+            (1, 100, 20),
+            (0, 100, 1),
+            (1, 1 << 14, 1),
+            (1, 100, 20),
+            (0, 100, 20),
+            (1, 100, 20),
+            (0, 100, 20),
+        ];
+        for (round, (path, bytes, times)) in rounds.into_iter().enumerate() {
+            if round == 5 {
+                others[1] = connected(&connection, 1, 1);
+                assert_eq!(polled(), NONE);
+            }
+            for _ in 0..times {
+                let data = place.as_mut_ptr();
+                // SAFETY: it outlives the receiver.
+                let request = unsafe { receiver.receive(data, 1 << 14) }.unwrap().unwrap();
+                send(&mut others[path], messages, bytes);
+                messages += 1;
+                while receiver.test(request).unwrap().is_none() {}
+            }
+            assert_eq!(polled(), [0, 1, 1, NONE, 1, 0, 1, 0][round], "round {round}");
+            assert_eq!(connection.hot.load(Ordering::Relaxed), path, "round {round}");
+        }
+    }
+}

@@ -156,3 +156,166 @@ impl Drop for Sending {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::{IpAddr, Ipv4Addr, SocketAddr},
+        os::unix::net::UnixStream,
+    };
+
+    use busbw_multipath::{
+        State,
+        frame::{Answer, Frame, Hello},
+    };
+
+    use super::*;
+    use crate::{
+        multipath::{
+            engine::Engine,
+            manager::{Managed, Manager},
+        },
+        network::Sender,
+    };
+
+    const HELLO: Hello = Hello { secret: [0; 16], listener: 1, path: 0, paths: 2, epoch: 0 };
+    /// Bytes on the wire of a message of 100.
+    const HUNDRED: usize = Frame::BYTES + 100;
+
+    /// A connection that has two paths, and their other ends.
+    fn connection() -> (Arc<Connection>, Vec<UnixStream>) {
+        // Where nobody listens: the paths are these.
+        let route = (None, SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1));
+        let manager = Manager::new(Vec::new(), Engine::start(Some(0))).unwrap();
+        let connection = Connection::new(&manager, HELLO, vec![route, route], 1 << 16).unwrap();
+        let others = (0..2).map(|path| connected(&connection, path)).collect();
+        (connection, others)
+    }
+
+    fn connected(connection: &Connection, path: u16) -> UnixStream {
+        let (one, other) = UnixStream::pair().unwrap();
+        one.set_nonblocking(true).unwrap();
+        other.set_nonblocking(true).unwrap();
+        connection.connected(&Hello { path, ..HELLO }, one.into());
+        other
+    }
+
+    fn is_down(connection: &Connection, path: usize) -> bool {
+        lock(&connection.core).state(path) == State::Down
+    }
+
+    fn read_all(other: &mut UnixStream) -> usize {
+        let mut room = vec![0; 1 << 20];
+        let mut bytes = 0;
+        while let Ok(more @ 1..) = other.read(&mut room) {
+            bytes += more;
+        }
+        bytes
+    }
+
+    fn send(sending: &mut Sending, data: &[u8]) -> Request {
+        // SAFETY: it is copied, or the caller keeps it longer than the connection.
+        unsafe { sending.send(data.as_ptr(), data.len()) }.unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_small_message_takes_the_next_path_when_the_first_is_lost() {
+        let (connection, mut others) = connection();
+        drop(others.remove(0));
+        connection.progress();
+        assert!(is_down(&connection, 0));
+        send(&mut Sending::new(connection), &[7; 100]);
+        assert_eq!(read_all(&mut others[0]), HUNDRED);
+    }
+
+    #[test]
+    fn only_what_is_sent_while_its_path_is_locked_goes_elsewhere() {
+        let (connection, mut others) = connection();
+        let mut sending = Sending::new(connection.clone());
+        for (is_locked, bytes) in [(true, [0, HUNDRED]), (false, [HUNDRED, 0])] {
+            let _locked = is_locked.then(|| lock(&connection.paths[0].stream));
+            let request = send(&mut sending, &[7; 100]);
+            assert_eq!(sending.test(request).unwrap(), Some(100));
+            assert_eq!([0, 1].map(|path| read_all(&mut others[path])), bytes);
+        }
+    }
+
+    #[test]
+    fn an_acknowledgement_and_the_end_behind_it_are_read_at_once() {
+        let (connection, mut others) = connection();
+        send(&mut Sending::new(connection.clone()), &[7; 100]);
+        let mut other = others.remove(0);
+        other.write_all(&Answer::Delivered(1).encoded()).unwrap();
+        drop(other);
+        connection.progress();
+        assert!(is_down(&connection, 0) && connection.is_idle());
+    }
+
+    #[test]
+    fn what_was_acknowledged_is_done_though_the_connection_has_ended() {
+        let (connection, others) = connection();
+        let mut sending = Sending::new(connection.clone());
+        let data = vec![7u8; 50_000];
+        let request = send(&mut sending, &data);
+        (&others[0]).write_all(&Answer::Delivered(1).encoded()).unwrap();
+        connection.gone();
+        connection.check();
+        assert_eq!(sending.test(request).unwrap(), Some(data.len()));
+    }
+
+    #[test]
+    fn what_was_gathered_leaves_together_when_the_first_of_it_is_tested() {
+        let (connection, mut others) = connection();
+        let mut sending = Sending::new(connection);
+        let requests = [(); 5].map(|()| send(&mut sending, &[7; 100]));
+        assert_eq!(read_all(&mut others[0]), SINGLE * HUNDRED);
+        for request in &requests[..SINGLE] {
+            assert_eq!(sending.test(*request).unwrap(), Some(100));
+        }
+        assert_eq!(read_all(&mut others[0]), 0);
+        assert_eq!(sending.test(requests[SINGLE]).unwrap(), Some(100));
+        assert_eq!(read_all(&mut others[0]), (5 - SINGLE) * HUNDRED);
+    }
+
+    #[test]
+    fn memory_that_is_taken_back_is_not_read_any_more() {
+        let (connection, _others) = connection();
+        let mut sending = Sending::new(connection.clone());
+        let data = vec![7u8; 1 << 20];
+        let at = |bytes: Range<usize>| {
+            data.as_ptr().addr() + bytes.start..data.as_ptr().addr() + bytes.end
+        };
+        send(&mut sending, &data[..100]);
+        let request = send(&mut sending, &data[1 << 19..]);
+        sending.release(&at(0..1 << 19));
+        assert_eq!(sending.test(request).unwrap(), None);
+        sending.release(&at(0..(1 << 19) + 1));
+        assert!(!connection.is_up() && connection.is_idle());
+        assert!(sending.test(request).is_err());
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_watched_is_tried_again() {
+        let (connection, others) = connection();
+        drop(others);
+        connection.progress();
+        // No folder can be watched.
+        connection.connected(&HELLO, std::fs::File::open("/").unwrap().into());
+        assert!(is_down(&connection, 0) && lock(&connection.paths[0].stream).is_none());
+    }
+
+    #[test]
+    fn an_ended_connection_is_left_alone() {
+        let (connection, _others) = connection();
+        send(&mut Sending::new(connection.clone()), &[7; 100]);
+        connection.gone();
+        assert!(!connection.check());
+        assert!(connection.unwatch());
+        assert!(!connection.is_up());
+        // Also by a path that was just being connected.
+        let mut other = connected(&connection, 0);
+        assert!(!connection.is_up());
+        assert!(matches!(other.read(&mut [0; 8]), Ok(0)));
+    }
+}
