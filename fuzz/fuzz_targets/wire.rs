@@ -93,7 +93,7 @@ impl Script {
                     }
                 }
             }
-            12 => self.receives.look(),
+            12 => self.receives.check(),
             13 => self.receives.end(path, step[2] % 4 != 0),
             14 => self.receives.say(path, &[&[0x62, 0x7b, 2 + step[2] % 2][..], &[0; 29]].concat()),
             // What is not right, in the middle of a chunk or between two.
@@ -133,7 +133,7 @@ impl Script {
         }
         let part = frame.len() * usize::from(cut) / 16;
         self.receives.say(path, &frame[..part]);
-        self.receives.look();
+        self.receives.check();
         self.receives.end(path, cut % 2 == 0);
     }
 

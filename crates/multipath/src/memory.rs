@@ -40,7 +40,7 @@ pub(crate) mod fake {
     use super::{Destination, Memory, Source};
 
     /// A range of bytes that several may have.
-    #[derive(Debug, Clone)]
+    #[derive(Debug, Clone, PartialEq, Eq)]
     pub(crate) struct Fake {
         pub(crate) bytes: Rc<RefCell<Vec<u8>>>,
         pub(crate) range: Range<usize>,

@@ -7,6 +7,8 @@ mod path;
 mod reconnect;
 mod recovery;
 mod schedule;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 

@@ -1,25 +1,25 @@
 //! busbw's own network: messages in chunks over many TCP connections to each peer.
-//! Not NCCL's tables (`exported`). docs/plugin.md tells the design.
+//! Not NCCL's tables (`exported`), nor what is sent where and when: that is `busbw_multipath`. docs/plugin.md tells the design.
 //!
-//! `keeper` is a thread that lets paths in and connects them. `sender` cuts messages into pieces, which go over
-//! whichever path delivers them first; `receiver` reads them straight to where they belong, and acknowledges them.
-//! Whoever calls moves the bytes, and `engine` has threads that help.
+//! `manager` is a thread that accepts and connects paths. `sender` and `receiver` put sockets and threads around the state
+//! machines of a connection's two ends. Whoever calls moves the bytes, and `engine` has threads that help.
 
 pub mod engine;
 mod events;
 mod exit;
 pub mod fault;
-mod frame;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handle;
-mod keeper;
+mod locks;
+mod manager;
+mod memory;
 mod receiver;
+mod routes;
 mod sender;
 mod sockets;
 mod stats;
 mod threads;
-mod ways;
 
 use std::{
     collections::HashMap,
@@ -33,41 +33,29 @@ use std::{
 
 pub use self::stats::stats_file;
 use self::{
-    engine::Engine,
-    fault::Fault,
-    handle::Whereabouts,
-    keeper::{Keeper, lock},
-    receiver::Listening,
-    sender::Sending,
-    stats::Stats,
+    engine::Engine, fault::Fault, handle::Listening, locks::lock, manager::Manager,
+    sender::Sending, stats::Stats,
 };
 use crate::{
     devices::Device,
     network::{Handle, Listener, Network, Result, Sender},
 };
 
-/// Paths of a connection at most.
-const MOST_PATHS: usize = 16;
-/// Messages up to so many bytes are copied, and leave at once.
-const SMALL: usize = 8 << 10;
-/// A connection without any path for so long is broken.
-const LIMIT: Duration = Duration::from_secs(20);
-
 /// A connection that is being made, and that nobody has asked for in so long, was given up.
-const FORGOTTEN: Duration = Duration::from_secs(60);
+const ABANDONED: Duration = Duration::from_secs(60);
 
 /// The network.
 pub struct Multipath {
     devices: Vec<Device>,
     fault: Option<Fault>,
-    /// Where what paths do is written down.
+    /// The file of statistics.
     stats: Option<PathBuf>,
     threads: Option<usize>,
     engine: OnceLock<Arc<Engine>>,
-    keeper: OnceLock<Arc<Keeper>>,
+    manager: OnceLock<Arc<Manager>>,
     starting: Mutex<()>,
     /// Connections that are being made, by what is in their handle, and when they were asked for.
-    pending: Mutex<HashMap<u64, (Arc<sender::Shared>, Instant)>>,
+    pending: Mutex<HashMap<u64, (Arc<sender::Connection>, Instant)>>,
     last: AtomicU64,
 }
 
@@ -81,7 +69,7 @@ impl Multipath {
             stats: None,
             threads,
             engine: OnceLock::new(),
-            keeper: OnceLock::new(),
+            manager: OnceLock::new(),
             starting: Mutex::default(),
             pending: Mutex::default(),
             last: AtomicU64::new(0),
@@ -95,14 +83,14 @@ impl Multipath {
     }
 
     /// The thread, started at the first call: whether to listen or to connect.
-    fn keeper(&self) -> Result<Arc<Keeper>> {
+    fn manager(&self) -> Result<Arc<Manager>> {
         let _starting = lock(&self.starting);
-        if let Some(keeper) = self.keeper.get() {
-            return Ok(keeper.clone());
+        if let Some(manager) = self.manager.get() {
+            return Ok(manager.clone());
         }
         let interfaces = self.devices.iter().flat_map(|device| device.interfaces.clone());
         let interfaces = interfaces.collect::<Vec<_>>();
-        // Kept also where the keeper does not start: the next call tries that again.
+        // Kept also where the manager does not start: the next call tries that again.
         let engine = match self.engine.get() {
             Some(engine) => engine.clone(),
             None => {
@@ -110,11 +98,11 @@ impl Multipath {
                 self.engine.get_or_init(|| engine).clone()
             }
         };
-        let keeper = Keeper::start(&interfaces, self.fault, engine)?;
+        let manager = Manager::start(&interfaces, self.fault, engine)?;
         if let Some(file) = &self.stats {
-            keeper.write_down(Stats::new(file.clone(), &interfaces));
+            manager.write_down(Stats::new(file.clone(), &interfaces));
         }
-        Ok(self.keeper.get_or_init(|| keeper).clone())
+        Ok(self.manager.get_or_init(|| manager).clone())
     }
 }
 
@@ -124,11 +112,11 @@ impl Network for Multipath {
     }
 
     fn listen(&self, _: usize, handle: &mut Handle) -> Result<Box<dyn Listener>> {
-        let keeper = self.keeper()?;
-        let shared = receiver::Shared::new(&keeper)?;
-        let there = keeper.open(shared.clone());
+        let manager = self.manager()?;
+        let connection = receiver::Connection::new(&manager)?;
+        let there = manager.open(connection.clone());
         there.write(handle);
-        Ok(Box::new(Listening::new(shared, there.listener)))
+        Ok(Box::new(receiver::Listening::new(connection, there.listener)))
     }
 
     fn connect(&self, device: usize, handle: &mut Handle) -> Result<Option<Box<dyn Sender>>> {
@@ -140,9 +128,9 @@ impl Network for Multipath {
         let shared = match known {
             Some(shared) => shared,
             None => {
-                self.forget(now);
-                let there = Whereabouts::read(handle)?;
-                let shared = self.dial(device, &there)?;
+                self.end_abandoned(now);
+                let there = Listening::read(handle)?;
+                let shared = self.connection(device, &there)?;
                 let state = self.last.fetch_add(1, Ordering::Relaxed) + 1;
                 lock(&self.pending).insert(state, (shared.clone(), now));
                 handle::set_state(handle, state);
@@ -162,9 +150,9 @@ impl Network for Multipath {
 
 impl Multipath {
     /// Ends connections that nobody asks for any more: NCCL has given them up, of which no call tells.
-    fn forget(&self, now: Instant) {
+    fn end_abandoned(&self, now: Instant) {
         lock(&self.pending).retain(|_, (shared, asked)| {
-            let stays = now.saturating_duration_since(*asked) < FORGOTTEN;
+            let stays = now.saturating_duration_since(*asked) < ABANDONED;
             if !stays {
                 shared.abort();
             }
@@ -172,22 +160,22 @@ impl Multipath {
         });
     }
 
-    fn dial(&self, device: usize, there: &Whereabouts) -> Result<Arc<sender::Shared>> {
-        let ways = ways::between(
+    fn connection(&self, device: usize, there: &Listening) -> Result<Arc<sender::Connection>> {
+        let routes = routes::between(
             &self.devices[device].interfaces,
             &there.addresses,
             &crate::devices::addresses(),
-            self.keeper()?.engine.has_threads(),
+            self.manager()?.engine.has_threads(),
         )?;
-        let hello = frame::Hello {
+        let hello = busbw_multipath::frame::Hello {
             secret: there.secret,
             listener: there.listener,
             path: 0,
-            // There are at most MOST_PATHS.
-            paths: ways.paths.len() as u16,
+            // There are at most MAX_PATHS.
+            paths: routes.paths.len() as u16,
             epoch: 0,
         };
-        sender::Shared::new(&self.keeper()?, hello, ways.paths, ways.chunk)
+        sender::Connection::new(&self.manager()?, hello, routes.paths, routes.chunk)
     }
 }
 
@@ -215,11 +203,11 @@ mod tests {
         }
         let shared: Vec<_> =
             lock(&network.pending).values().map(|(shared, _)| Arc::downgrade(shared)).collect();
-        network.forget(Instant::now());
+        network.end_abandoned(Instant::now());
         assert_eq!(lock(&network.pending).len(), 1);
-        network.forget(Instant::now() + FORGOTTEN);
+        network.end_abandoned(Instant::now() + ABANDONED);
         assert!(lock(&network.pending).is_empty());
-        // The keeper may just be looking at it.
+        // The manager may just be looking at it.
         while shared[0].strong_count() > 0 {
             assert!(Instant::now() < until, "it is kept");
         }

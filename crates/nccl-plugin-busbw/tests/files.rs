@@ -24,7 +24,7 @@ fn guests_wait_until_files_can_be_opened() {
     let network = loopback::network();
     let mut handle = [0; 128];
     let mut listener = network.listen(0, &mut handle).unwrap();
-    let mut keeper = loopback::Worked::of("busbw-keeper");
+    let mut keeper = loopback::Worked::of("busbw-manager");
     let guest = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
 
     let before = getrlimit(Resource::Nofile);

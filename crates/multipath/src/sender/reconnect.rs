@@ -181,8 +181,8 @@ impl<M: Source> Sender<M> {
         self.up = 0;
     }
 
-    /// Paths of which nobody knows yet why they ended have ended with the connection.
-    pub(super) fn forget_losses(&mut self) {
+    /// The connection ends as it should: paths of which it is not known yet why they ended have ended with it.
+    pub fn forget_losses(&mut self) {
         for path in &mut self.paths {
             if let Some(down) = path.down() {
                 down.loss = None;

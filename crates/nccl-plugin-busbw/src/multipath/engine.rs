@@ -11,28 +11,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{keeper::lock, threads};
+use super::{locks::lock, threads};
 use crate::log;
 
 /// How many threads there are, instead of as many as fit the machine.
 pub const VARIABLE: &str = "BUSBW_NET_THREADS";
 /// At most: NCCL's buffers feed no more.
-const MOST: usize = 8;
+const MAX_THREADS: usize = 8;
 /// One for so many processors that the process may use: GPUs share them.
-const SHARE: usize = 4;
+const PROCESSORS_PER_THREAD: usize = 4;
 /// A thread sleeps when it has moved nothing for so long: waking it costs its caller microseconds.
-const PATIENCE: Duration = Duration::from_micros(100);
+const IDLE_TIMEOUT: Duration = Duration::from_micros(100);
 
 /// A connection on which bytes may wait.
 pub(super) trait Work: Send + Sync {
     /// Moves what one thread can move now, and calls another if there is more. Whether anything moved.
     fn advance(&self) -> bool;
 
-    /// Whether nothing is under way, so that no thread need look; who has more to move joins again.
+    /// Whether nothing is in flight, so that no thread need look; whoever has more to move joins again.
     fn rest(&self) -> bool;
 }
 
-/// What is under way on a connection, and whether the threads look at it.
+/// What is in flight on a connection, and whether the threads look at it.
 #[derive(Debug, Default)]
 pub(super) struct Open {
     count: AtomicUsize,
@@ -73,8 +73,8 @@ pub(super) struct Engine {
     threads: AtomicUsize,
     /// Threads that were called.
     called: AtomicUsize,
-    /// Of those, threads that have got up.
-    up: AtomicUsize,
+    /// Of those, threads that are awake.
+    awake: AtomicUsize,
     list: Mutex<List>,
     /// Changes of the list.
     changes: AtomicUsize,
@@ -84,18 +84,22 @@ pub(super) struct Engine {
 #[derive(Default)]
 struct List {
     work: Vec<Weak<dyn Work>>,
-    /// Calls that no thread has heard yet.
+    /// Calls that no thread has answered yet.
     calls: usize,
 }
 
 impl Engine {
     /// Starts the threads: so many, or as many as fit the machine; fewer where the system does not let us.
     pub(super) fn start(threads: Option<usize>) -> Arc<Engine> {
-        let fit = || available_parallelism().map_or(0, |count| count.get() / SHARE).min(MOST);
+        let fit = || {
+            available_parallelism()
+                .map_or(0, |count| count.get() / PROCESSORS_PER_THREAD)
+                .min(MAX_THREADS)
+        };
         let engine = Arc::new(Engine {
             threads: AtomicUsize::new(0),
             called: AtomicUsize::new(0),
-            up: AtomicUsize::new(0),
+            awake: AtomicUsize::new(0),
             list: Mutex::default(),
             changes: AtomicUsize::new(0),
             calls: Condvar::new(),
@@ -120,7 +124,7 @@ impl Engine {
 
     /// Whether any thread moves what this connection has, so that its caller need not.
     pub(super) fn moves(&self, open: &Open) -> bool {
-        self.up.load(Ordering::Relaxed) > 0 && open.is_listed()
+        self.awake.load(Ordering::Relaxed) > 0 && open.is_listed()
     }
 
     /// Lists a connection on which something is open, until it rests.
@@ -149,10 +153,10 @@ impl Engine {
         let mut work = Vec::new();
         loop {
             self.sleep();
-            self.up.fetch_add(1, Ordering::AcqRel);
+            self.awake.fetch_add(1, Ordering::AcqRel);
             let mut seen = None;
             let mut moved = Instant::now();
-            while moved.elapsed() < PATIENCE {
+            while moved.elapsed() < IDLE_TIMEOUT {
                 let changes = self.changes.load(Ordering::Acquire);
                 if seen != Some(changes) {
                     seen = Some(changes);
@@ -165,7 +169,7 @@ impl Engine {
             }
             // Connections that have ended are not kept.
             work.clear();
-            self.up.fetch_sub(1, Ordering::AcqRel);
+            self.awake.fetch_sub(1, Ordering::AcqRel);
             self.called.fetch_sub(1, Ordering::AcqRel);
         }
     }

@@ -23,7 +23,7 @@ pub(super) struct Event {
 pub(super) struct Events(OwnedFd);
 
 /// Events taken by one question.
-const AT_ONCE: usize = super::MOST_PATHS;
+const AT_ONCE: usize = busbw_multipath::MAX_PATHS;
 
 impl Events {
     /// # Errors

@@ -1,5 +1,5 @@
 //! When the process exits: what NCCL takes for sent leaves before, also without a word from NCCL.
-//! Not how it leaves (`keeper`).
+//! Not how it leaves (`manager`).
 
 use std::{
     process,
@@ -8,30 +8,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::keeper::Keeper;
+use super::manager::Manager;
 
 /// At most so long. It takes one round trip, or none, where the other side lives.
-const PARTING: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(1);
 
-/// Which keeper, of which process: a child has no thread of it.
-static KEEPER: OnceLock<(Arc<Keeper>, u32)> = OnceLock::new();
+/// Which connection manager, of which process: a child has no thread of it.
+static MANAGER: OnceLock<(Arc<Manager>, u32)> = OnceLock::new();
 
-/// Has the process exit when everything that this keeper looks after has left. For the first one alone: there is one.
-pub(super) fn wait_for(keeper: &Arc<Keeper>) {
-    if KEEPER.set((keeper.clone(), process::id())).is_ok() {
+/// Has the process exit when everything that this connection manager looks after is drained. For the first one alone: there is one.
+pub(super) fn wait_for(manager: &Arc<Manager>) {
+    if MANAGER.set((manager.clone(), process::id())).is_ok() {
         // SAFETY: the function is there until the process ends: the library is never unloaded (build.rs).
         unsafe { libc::atexit(leave) };
     }
 }
 
 extern "C" fn leave() {
-    let Some((keeper, _)) = KEEPER.get().filter(|(_, process)| *process == process::id()) else {
+    let Some((manager, _)) = MANAGER.get().filter(|(_, process)| *process == process::id()) else {
         return;
     };
-    keeper.part();
-    let until = Instant::now() + PARTING;
-    while !keeper.has_parted() && Instant::now() < until {
+    manager.drain();
+    let until = Instant::now() + DRAIN_TIMEOUT;
+    while !manager.is_drained() && Instant::now() < until {
         sleep(STEP);
     }
 }

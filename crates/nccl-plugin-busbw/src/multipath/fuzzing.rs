@@ -5,23 +5,25 @@ use std::{
     io::{ErrorKind, Write},
     os::unix::net::UnixStream,
     sync::Arc,
-    time::Instant,
+};
+
+use busbw_multipath::{
+    MAX_PATHS,
+    frame::{Answer, Frame, Hello, take},
 };
 
 use super::{
-    MOST_PATHS,
     engine::Engine,
-    frame::{Answer, Header, Hello, take},
-    handle::{self, Whereabouts},
-    keeper::{Charge, Keeper},
-    receiver::{Listening, Shared},
+    handle,
+    manager::{Managed, Manager},
+    receiver::{Connection, Listening},
 };
 use crate::network::{Handle, Listener, Receiver, Request, Result};
 
 /// The receiving end of a connection, and the other ends of its paths.
 pub struct Receives {
     receiver: Box<dyn Receiver>,
-    shared: Arc<Shared>,
+    connection: Arc<Connection>,
     paths: Vec<Path>,
 }
 
@@ -38,12 +40,12 @@ impl Receives {
     /// # Errors
     /// When the system does not let us.
     pub fn new(paths: usize) -> Result<Receives> {
-        let keeper = Keeper::new(Vec::new(), Engine::start(Some(0)))?;
-        let shared = Shared::new(&keeper)?;
-        let paths = (0..paths.clamp(1, MOST_PATHS)).map(|path| come(&shared, path, 0)).collect();
-        let receiver = Listening::new(shared.clone(), 0).accept()?;
+        let manager = Manager::new(Vec::new(), Engine::start(Some(0)))?;
+        let connection = Connection::new(&manager)?;
+        let paths = (0..paths.clamp(1, MAX_PATHS)).map(|path| come(&connection, path, 0)).collect();
+        let receiver = Listening::new(connection.clone(), 0).accept()?;
         let receiver = receiver.unwrap_or_else(|| unreachable!("a path has come"));
-        Ok(Receives { receiver, shared, paths })
+        Ok(Receives { receiver, connection, paths })
     }
 
     /// Bytes that come by a path.
@@ -59,7 +61,7 @@ impl Receives {
         let path = path % self.paths.len();
         let epoch = self.paths[path].epoch + 1;
         if again {
-            self.paths[path] = come(&self.shared, path, epoch);
+            self.paths[path] = come(&self.connection, path, epoch);
         } else {
             let _ = self.paths[path].end.shutdown(std::net::Shutdown::Both);
         }
@@ -86,15 +88,15 @@ impl Receives {
         self.receiver.test(request)
     }
 
-    /// What the keeper's thread does.
-    pub fn look(&mut self) {
+    /// What the connection manager's thread does.
+    pub fn check(&mut self) {
         self.flush();
-        self.shared.look(Instant::now(), &mut Vec::new());
+        self.connection.check();
     }
 
     /// Chunks that are kept before their request, and their bytes; and chunks that came twice at once.
     pub fn kept(&self) -> (usize, usize, usize) {
-        self.shared.kept()
+        self.connection.kept()
     }
 
     fn flush(&mut self) {
@@ -109,12 +111,12 @@ impl Receives {
     }
 }
 
-fn come(shared: &Arc<Shared>, path: usize, epoch: u32) -> Path {
+fn come(connection: &Arc<Connection>, path: usize, epoch: u32) -> Path {
     let hello =
-        Hello { secret: [0; 16], listener: 0, path: path as u16, paths: MOST_PATHS as u16, epoch };
+        Hello { secret: [0; 16], listener: 0, path: path as u16, paths: MAX_PATHS as u16, epoch };
     let (one, end) = UnixStream::pair().unwrap_or_else(|error| panic!("no sockets: {error}"));
     let _ = end.set_nonblocking(true);
-    shared.arrived(&hello, one.into());
+    connection.connected(&hello, one.into());
     Path { end, epoch, waits: Vec::new() }
 }
 
@@ -123,11 +125,11 @@ pub fn decode(bytes: &[u8]) {
     let Some((frame, _)) = bytes.split_first_chunk::<{ Hello::BYTES }>() else { return };
     if let Some(hello) = Hello::decoded(frame) {
         assert_eq!(Hello::decoded(&hello.encoded()), Some(hello));
-        assert!(usize::from(hello.path) < MOST_PATHS);
+        assert!(usize::from(hello.path) < MAX_PATHS);
     }
-    if let Ok(header) = Header::decoded(&take(frame, 0)) {
-        assert_eq!(Header::decoded(&header.encoded()).ok(), Some(header));
-        if let Header::Chunk(chunk) = header {
+    if let Ok(header) = Frame::decoded(&take(frame, 0)) {
+        assert_eq!(Frame::decoded(&header.encoded()).ok(), Some(header));
+        if let Frame::Chunk(chunk) = header {
             assert!(chunk.offset() + chunk.bytes() as u64 <= chunk.total);
         }
     }
@@ -137,10 +139,10 @@ pub fn decode(bytes: &[u8]) {
     let mut there: Handle = [0; size_of::<Handle>()];
     let length = bytes.len().min(there.len());
     there[..length].copy_from_slice(&bytes[..length]);
-    if let Ok(whereabouts) = Whereabouts::read(&there) {
+    if let Ok(listening) = handle::Listening::read(&there) {
         let mut again: Handle = [0; size_of::<Handle>()];
-        whereabouts.write(&mut again);
-        assert_eq!(Whereabouts::read(&again).ok(), Some(whereabouts));
+        listening.write(&mut again);
+        assert_eq!(handle::Listening::read(&again).ok(), Some(listening));
         handle::set_state(&mut again, 7);
         assert_eq!(handle::state(&again), 7);
     }

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use nccl_plugin_abi::{Status, net::HANDLE_BYTES};
 
-use super::frame::{SECRET_BYTES, VERSION, take};
 use crate::network::{Failure, Handle, Result};
+use busbw_multipath::frame::{SECRET_BYTES, VERSION, take};
 
 /// Bytes before the addresses: a mark, the version, their number, the secret, the listener.
 const HEAD: usize = 4 + SECRET_BYTES + 8;
@@ -14,10 +14,10 @@ const HEAD: usize = 4 + SECRET_BYTES + 8;
 const STATE: usize = HANDLE_BYTES - 8;
 const MARK: [u8; 2] = *b"bw";
 
-/// Where a listener is, and what lets one in.
+/// Where a listener is, and the secret of its paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Whereabouts {
-    /// Who does not have it is a stranger.
+pub(super) struct Listening {
+    /// What a handshake must say.
     pub secret: [u8; SECRET_BYTES],
     /// Number of the listener in its process.
     pub listener: u64,
@@ -25,7 +25,7 @@ pub(super) struct Whereabouts {
     pub addresses: Vec<(SocketAddr, u8)>,
 }
 
-impl Whereabouts {
+impl Listening {
     /// Into a handle: as many addresses as it takes.
     pub(super) fn write(&self, handle: &mut Handle) {
         handle.fill(0);
@@ -54,7 +54,7 @@ impl Whereabouts {
 
     /// # Errors
     /// When the handle is none of ours, or of another version.
-    pub(super) fn read(handle: &Handle) -> Result<Whereabouts> {
+    pub(super) fn read(handle: &Handle) -> Result<Listening> {
         let invalid = |text: &str| Failure::new(Status::INVALID_ARGUMENT, text);
         if handle[..2] != MARK {
             return Err(invalid(
@@ -85,7 +85,7 @@ impl Whereabouts {
                 break;
             }
         }
-        Ok(Whereabouts {
+        Ok(Listening {
             secret: take(handle, 4),
             listener: u64::from_le_bytes(take(handle, 4 + SECRET_BYTES)),
             addresses,
@@ -113,13 +113,13 @@ mod tests {
         #[test]
         fn comes_back(secret: [u8; 16], listener: u64, ips in prop::collection::vec((any::<IpAddr>(), any::<u16>(), 0u8..=128), 0..12), kept: u64) {
             let addresses = ips.into_iter().map(|(ip, port, prefix)| (SocketAddr::new(ip, port), prefix)).collect();
-            let there = Whereabouts { secret, listener, addresses };
+            let there = Listening { secret, listener, addresses };
             let mut handle = [7; HANDLE_BYTES];
             there.write(&mut handle);
             prop_assert_eq!(state(&handle), 0);
             set_state(&mut handle, kept);
             prop_assert_eq!(state(&handle), kept);
-            let back = Whereabouts::read(&handle).unwrap();
+            let back = Listening::read(&handle).unwrap();
             prop_assert_eq!((back.secret, back.listener), (secret, listener));
             prop_assert!(there.addresses.starts_with(&back.addresses));
             prop_assert!(back.addresses.len() >= there.addresses.len().min(4));
@@ -130,7 +130,7 @@ mod tests {
             if ours {
                 handle[..3].copy_from_slice(&[MARK[0], MARK[1], VERSION]);
             }
-            let _ = Whereabouts::read(&handle.try_into().unwrap());
+            let _ = Listening::read(&handle.try_into().unwrap());
         }
     }
 }

@@ -1,32 +1,30 @@
-//! The end of a connection that receives: chunks come over many paths, straight to where they belong.
-//! Not letting paths in (`keeper`).
+//! The end of a connection that receives, over sockets: threads and locks around the transport's state machine.
+//! Not the state machine (`busbw_multipath::Receiver`), nor accepting paths (`manager`).
 
-mod link;
-mod receiving;
-mod requests;
+mod calls;
+mod polled;
+mod stream;
 
 use std::{
     os::fd::OwnedFd,
     sync::{
         Arc, Mutex, OnceLock, Weak,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Instant,
 };
 
+use busbw_multipath::{Error, MAX_PATHS, Receiver, Time, frame::Hello};
 use nccl_plugin_abi::Status;
 
-pub(super) use self::receiving::Listening;
-use self::{
-    link::{Live, Pause},
-    requests::{Requests, Spare},
-};
+pub(super) use self::calls::Listening;
+use self::stream::{Stop, Stream};
 use super::{
-    LIMIT, MOST_PATHS,
     engine::{Open, Work},
     events::Events,
-    frame::Hello,
-    keeper::{Charge, Keeper, Order, lock, try_lock},
+    locks::{lock, try_lock},
+    manager::{Managed, Manager},
+    memory::Place,
     sockets,
 };
 use crate::{
@@ -34,139 +32,124 @@ use crate::{
     network::{Failure, REQUESTS, Request, Result},
 };
 
-/// After so many small messages in a row by one path, it is the quiet one.
-const QUIET: u32 = 16;
-/// After so many small messages without a long one by any path, long ones are not reckoned with.
-const ALONE: u32 = 64;
 /// No path.
-const NONE: usize = MOST_PATHS;
+const NONE: usize = MAX_PATHS;
 
-/// Both for the caller and for the keeper.
-pub(super) struct Shared {
-    requests: Mutex<Requests>,
-    links: [Link; MOST_PATHS],
+/// Both for the caller and for the connection manager. Whoever locks a path and the state machine locks the path first.
+pub(super) struct Connection {
+    core: Mutex<Receiver<Place>>,
+    paths: [Path; MAX_PATHS],
     events: Events,
-    /// The path by which something came last.
+    /// The path on which something arrived last.
     hot: AtomicUsize,
-    /// The path of which the kernel does not tell whether something has come.
-    quiet: AtomicUsize,
-    /// Looks that found small messages since the last long one, up to `ALONE`.
-    smalls: AtomicU32,
+    /// The path of which the kernel does not tell whether something has arrived: it is polled.
+    polled: AtomicUsize,
     /// The path that owes acknowledgements of small messages.
     owing: AtomicUsize,
     /// The path that is looked at first.
     turn: AtomicUsize,
-    /// Whether any path was there, and how many are up.
-    came: AtomicBool,
-    up: AtomicUsize,
-    /// Since when none is, in milliseconds after `started`.
-    down: AtomicU64,
+    /// Whether any path was there, and whether any is up.
+    has_come: AtomicBool,
+    is_up: AtomicBool,
     started: Instant,
-    /// The other side has said that nothing more comes.
-    bye: AtomicBool,
     results: [AtomicU64; REQUESTS],
-    /// Chunks that have come twice and are being handed over.
-    settling: AtomicUsize,
-    broken: OnceLock<(Status, String)>,
+    failure: OnceLock<Error>,
     watched: AtomicBool,
     /// Receives that are not done.
     open: Open,
-    keeper: Arc<Keeper>,
-    itself: Weak<Shared>,
+    manager: Arc<Manager>,
+    itself: Weak<Connection>,
 }
 
 #[derive(Default)]
-struct Link {
-    end: Mutex<Option<Live>>,
+struct Path {
+    stream: Mutex<Option<Stream>>,
     readable: AtomicBool,
     /// Whether behind what is there is the end.
     ended: AtomicBool,
-    /// Whether it stands before a chunk whose request is missing.
+    /// Whether it stands before a chunk whose receive is not posted.
     waits: AtomicBool,
 }
 
-impl Shared {
+impl Connection {
     /// # Errors
     /// When the process has too many files open.
-    pub(super) fn new(keeper: &Arc<Keeper>) -> Result<Arc<Shared>> {
+    pub(super) fn new(manager: &Arc<Manager>) -> Result<Arc<Connection>> {
         let events = Events::new()?;
-        Ok(Arc::new_cyclic(|itself| Shared {
-            requests: Mutex::default(),
-            links: std::array::from_fn(|_| Link::default()),
+        Ok(Arc::new_cyclic(|itself| Connection {
+            core: Mutex::default(),
+            paths: std::array::from_fn(|_| Path::default()),
             events,
             hot: AtomicUsize::new(0),
-            quiet: AtomicUsize::new(NONE),
-            smalls: AtomicU32::new(0),
+            polled: AtomicUsize::new(NONE),
             owing: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
-            came: AtomicBool::new(false),
-            up: AtomicUsize::new(0),
-            down: AtomicU64::new(0),
+            has_come: AtomicBool::new(false),
+            is_up: AtomicBool::new(false),
             started: Instant::now(),
-            bye: AtomicBool::new(false),
             results: std::array::from_fn(|_| AtomicU64::new(0)),
-            settling: AtomicUsize::new(0),
-            broken: OnceLock::new(),
+            failure: OnceLock::new(),
             watched: AtomicBool::new(false),
             open: Open::default(),
-            keeper: keeper.clone(),
+            manager: manager.clone(),
             itself: itself.clone(),
         }))
     }
 
     /// Whether any path has come.
     pub(super) fn has_come(&self) -> bool {
-        self.came.load(Ordering::Acquire)
+        self.has_come.load(Ordering::Acquire)
     }
 
-    /// A path is up.
-    pub(super) fn arrived(&self, hello: &Hello, socket: OwnedFd) {
-        if hello.epoch == Hello::OVER {
-            self.bye.store(true, Ordering::Release);
+    /// A path is up; or a handshake says something else.
+    pub(super) fn connected(&self, hello: &Hello, socket: OwnedFd) {
+        if hello.epoch == Hello::ABORT {
+            lock(&self.core).aborted();
             return;
         }
-        if hello.epoch == Hello::KNOCK {
-            self.look(Instant::now(), &mut Vec::new());
+        if hello.epoch == Hello::PROBE {
+            self.check();
             return;
         }
-        let path = usize::from(hello.path);
-        let link = &self.links[path];
-        let mut end = lock(&link.end);
-        if end.as_ref().is_some_and(|live| live.epoch >= hello.epoch) {
+        let number = usize::from(hello.path);
+        let path = &self.paths[number];
+        let mut stream = lock(&path.stream);
+        if !lock(&self.core).accepts(number, hello.epoch) {
             return;
         }
         // Before the kernel can tell of this one's.
-        link.ended.store(false, Ordering::Release);
-        if self.events.add(&socket, path).is_err() {
+        path.ended.store(false, Ordering::Release);
+        if self.events.add(&socket, number).is_err() {
             return;
         }
-        let _ = self.quiet.compare_exchange(path, NONE, Ordering::AcqRel, Ordering::Relaxed);
-        self.lose(&mut end);
-        *end = Some(Live::new(socket, path, hello.epoch));
-        self.up.fetch_add(1, Ordering::AcqRel);
-        self.came.store(true, Ordering::Release);
-        link.readable.store(true, Ordering::Release);
+        self.not_polled(number);
+        self.lose(number, &mut stream);
+        let incoming = lock(&self.core).connected(number, hello.epoch);
+        *stream = Some(Stream::new(socket, incoming));
+        self.is_up.store(true, Ordering::Release);
+        self.has_come.store(true, Ordering::Release);
+        path.readable.store(true, Ordering::Release);
     }
 
     fn failure(&self) -> Result<()> {
-        match self.broken.get() {
-            None => Ok(()),
-            Some((status, text)) => Err(Failure::new(*status, text)),
+        self.failure.get().map_or(Ok(()), |error| Err(failure(error)))
+    }
+
+    /// Keeps why the connection has failed where callers see it without a lock.
+    fn note_failure(&self, core: &Receiver<Place>) {
+        if let Some(error) = core.failure() {
+            let _ = self.failure.set(error.clone());
         }
     }
 
-    fn fail(&self, failure: Failure) {
-        let _ = self.broken.set((failure.status, failure.text));
-    }
-
-    /// As [`Requests::kept`].
+    /// As [`Receiver::kept`].
     #[cfg(fuzzing)]
     pub(super) fn kept(&self) -> (usize, usize, usize) {
-        lock(&self.requests).kept()
+        lock(&self.core).kept()
     }
 
-    fn millis(&self) -> u64 {
-        self.started.elapsed().as_millis() as u64
+    fn now(&self) -> Time {
+        Time(self.started.elapsed().as_nanos() as u64)
     }
 
     fn done(&self) -> impl FnMut(Request, u64) {
@@ -176,102 +159,54 @@ impl Shared {
         }
     }
 
-    fn lose(&self, end: &mut Option<Live>) {
-        let Some(live) = end.take() else { return };
-        // Who sees that none is up is to see since when: the other host may have vanished before.
-        let silence = sockets::silence(&live.socket).as_millis() as u64;
-        self.down.store(self.millis().saturating_sub(silence), Ordering::Release);
-        self.up.fetch_sub(1, Ordering::AcqRel);
-        if live.bye {
-            self.bye.store(true, Ordering::Release);
-        }
-        if let Some(chunk) = live.ended() {
-            lock(&self.requests).let_go(&chunk);
-        }
+    fn lose(&self, path: usize, stream: &mut Option<Stream>) {
+        let Some(up) = stream.take() else { return };
+        let silence = sockets::silence(&up.socket);
+        let mut core = lock(&self.core);
+        core.lost(path, up.ended(), silence, self.now());
+        self.is_up.store(core.paths_up() > 0, Ordering::Release);
     }
 
-    /// Whether anything of a long message came.
-    fn read(&self, path: usize, end: &mut Option<Live>) -> bool {
-        let Some(live) = end else { return false };
-        let ended = self.links[path].ended.load(Ordering::Acquire);
-        let alone = self.smalls.load(Ordering::Relaxed) >= ALONE;
-        let outcome = live.read(&self.requests, ended, alone, self.done());
-        let long = live.long;
-        if long {
-            self.smalls.store(0, Ordering::Relaxed);
-        } else if live.came && !alone {
-            self.smalls.fetch_add(1, Ordering::Relaxed);
+    /// Whether anything of a long message arrived.
+    fn read(&self, number: usize, stream: &mut Option<Stream>) -> bool {
+        let Some(up) = stream else { return false };
+        let path = &self.paths[number];
+        let outcome = up.read(&self.core, path.ended.load(Ordering::Acquire), self.done());
+        let is_long = up.incoming.is_long();
+        if up.is_fresh {
+            self.hot.store(number, Ordering::Relaxed);
         }
-        if live.came {
-            self.hot.store(path, Ordering::Relaxed);
-        }
-        self.hush(path, live);
-        self.links[path].waits.store(live.waits.is_some(), Ordering::Release);
+        self.poll_small(number, up);
+        path.waits.store(up.incoming.is_waiting(), Ordering::Release);
         match outcome {
-            // Whoever posts a request sees to those that wait for it.
-            Ok(Ok(pause @ (Pause::Empty | Pause::Request))) => {
-                if live.owes() {
+            // Whoever posts a receive sees to those that wait for it.
+            Ok(Ok(stop @ (Stop::Empty | Stop::Request))) => {
+                if up.owes() {
                     self.watch();
-                    self.owes(path);
+                    self.owes(number);
                 }
-                // A chunk that has come before, since its acknowledgement was lost: nobody asks for it.
-                if live.is_reading() && !self.open.is_any() {
+                // A chunk that has arrived before, since its acknowledgement was lost: nobody waits for it.
+                if up.incoming.is_reading() && !self.open.is_any() {
                     self.watch();
                 }
                 // Unless it was posted before it could see that this path waits.
-                if pause == Pause::Request && lock(&self.requests).is_waiting() {
-                    self.links[path].readable.store(true, Ordering::Release);
+                if stop == Stop::Request && lock(&self.core).is_waiting() {
+                    path.readable.store(true, Ordering::Release);
                 }
             }
-            Ok(Ok(Pause::End)) => self.lose(end),
+            Ok(Ok(Stop::End)) => self.lose(number, stream),
             Ok(Err(error)) => {
                 log::info(&format!(
-                    "NET/busbw: path {path} is lost: {error}; the other side connects it again"
+                    "NET/busbw: path {number} is lost: {error}; the other side connects it again"
                 ));
-                self.lose(end);
+                self.lose(number, stream);
             }
-            Err(failure) => {
-                self.fail(failure);
-                self.lose(end);
-            }
-        }
-        long
-    }
-
-    /// Has the kernel not tell of a path by which only small messages come: who waits for them asks it all the time.
-    /// There is one at most.
-    fn hush(&self, path: usize, live: &Live) {
-        let quiet = self.quiet.load(Ordering::Acquire);
-        if quiet == path && live.small == 0 {
-            self.tell(path, live);
-        } else if quiet != path && live.small >= QUIET {
-            if let Some(before) = self.links.get(quiet)
-                && let Some(mut end) = try_lock(&before.end)
-            {
-                match &mut *end {
-                    Some(live) => {
-                        self.tell(quiet, live);
-                        // Else it would be the quiet one again as soon as anybody looks at it.
-                        live.small = 0;
-                    }
-                    None => {
-                        let none = (Ordering::AcqRel, Ordering::Relaxed);
-                        let _ = self.quiet.compare_exchange(quiet, NONE, none.0, none.1);
-                    }
-                }
-            }
-            let free = self.quiet.compare_exchange(NONE, path, Ordering::AcqRel, Ordering::Relaxed);
-            if free.is_ok() {
-                self.events.forget(&live.socket);
+            Err(_) => {
+                self.note_failure(&lock(&self.core));
+                self.lose(number, stream);
             }
         }
-    }
-
-    /// Has the kernel tell of the quiet path again. Only who has that one calls it.
-    fn tell(&self, path: usize, live: &Live) {
-        if self.events.add(&live.socket, path).is_ok() {
-            self.quiet.store(NONE, Ordering::Release);
-        }
+        is_long
     }
 
     /// A path owes acknowledgements: no other does for long. Else the sender, which keeps what is not acknowledged, would
@@ -279,90 +214,85 @@ impl Shared {
     fn owes(&self, path: usize) {
         let before = self.owing.swap(path, Ordering::Relaxed);
         if before != path
-            && let Some(mut end) = try_lock(&self.links[before].end)
-            && let Some(live) = end.as_mut()
-            && live.settle_up().is_err()
+            && let Some(mut stream) = try_lock(&self.paths[before].stream)
+            && let Some(up) = stream.as_mut()
+            && up.acknowledge_all().is_err()
         {
-            self.lose(&mut end);
+            self.lose(before, &mut stream);
         }
     }
 
-    /// Reads a path, unless somebody else does right now (then nothing). Whether anything of a long message came.
+    /// Reads a path, unless somebody else does right now (then nothing). Whether anything of a long message arrived.
     fn try_read(&self, path: usize) -> Option<bool> {
-        let mut end = try_lock(&self.links[path].end)?;
-        self.links[path].readable.swap(false, Ordering::AcqRel);
-        Some(self.read(path, &mut end))
+        let mut stream = try_lock(&self.paths[path].stream)?;
+        self.paths[path].readable.swap(false, Ordering::AcqRel);
+        Some(self.read(path, &mut stream))
     }
 
     /// Whether this is so of any path; of one that somebody else has right now it may be.
-    fn any(&self, is_so: impl Fn(&Live) -> bool) -> bool {
-        self.links
-            .iter()
-            .any(|link| try_lock(&link.end).is_none_or(|end| end.as_ref().is_some_and(&is_so)))
+    fn any(&self, is_so: impl Fn(&Stream) -> bool) -> bool {
+        let is_so = |path: &Path| {
+            try_lock(&path.stream).is_none_or(|stream| stream.as_ref().is_some_and(&is_so))
+        };
+        self.paths.iter().any(is_so)
     }
 
     fn watch(&self) {
         if !self.watched.swap(true, Ordering::SeqCst) {
-            self.keeper.watch(self.itself.clone());
+            self.manager.watch(self.itself.clone());
         }
     }
 
     /// Has the engine look, too.
     fn join(&self) {
-        self.keeper.engine.join(&self.open, || self.itself.clone());
+        self.manager.engine.join(&self.open, || self.itself.clone());
     }
 
     /// Whether the engine moves what is here, so that the caller need not.
     fn is_moved(&self) -> bool {
-        self.keeper.engine.moves(&self.open)
+        self.manager.engine.moves(&self.open)
     }
 
     /// Asks the kernel, and reads what there is. Whether anything of a long message was.
     fn progress(&self) -> bool {
         self.events.collect(|event| {
-            let link = &self.links[event.path];
+            let path = &self.paths[event.path];
             if event.ended {
-                link.ended.store(true, Ordering::Release);
+                path.ended.store(true, Ordering::Release);
             }
             if event.readable {
-                link.readable.store(true, Ordering::Release);
+                path.readable.store(true, Ordering::Release);
             }
         });
         let moved = self.read_on();
-        let spares = {
-            let mut requests = lock(&self.requests);
-            let spares = std::mem::take(&mut requests.spares);
-            // Who finds none after us is to know that they are on their way.
-            self.settling.fetch_add(spares.len(), Ordering::AcqRel);
-            spares
-        };
-        for spare in spares {
-            self.settle(spare);
-            self.settling.fetch_sub(1, Ordering::AcqRel);
+        self.settle();
+        if !self.is_up.load(Ordering::Acquire) {
+            let mut core = lock(&self.core);
+            core.check(self.now());
+            self.note_failure(&core);
         }
-        self.give_up();
         moved
     }
 
-    /// Reads the paths on which something has come; where the engine helps, one of them with long messages: small ones
-    /// are read sooner by who waits for them. Whether anything of a long one came.
+    /// Reads the paths on which something has arrived; where the engine helps, one of them with long messages: small ones
+    /// are read sooner by whoever waits for them. Whether anything of a long one arrived.
     fn read_on(&self) -> bool {
         let mut moved = false;
         let first = self.turn.load(Ordering::Relaxed);
-        let quiet = self.quiet.load(Ordering::Acquire);
-        for path in (first..MOST_PATHS).chain(0..first) {
-            let link = &self.links[path];
-            let is_readable = link.readable.load(Ordering::Acquire);
-            if !is_readable && path != quiet {
+        let polled = self.polled.load(Ordering::Acquire);
+        for number in (first..MAX_PATHS).chain(0..first) {
+            let path = &self.paths[number];
+            let is_readable = path.readable.load(Ordering::Acquire);
+            if !is_readable && number != polled {
                 continue;
             }
             if moved && is_readable && self.open.is_listed() && self.open.is_any() {
-                self.turn.store(path, Ordering::Relaxed);
-                self.keeper.engine.call();
+                self.turn.store(number, Ordering::Relaxed);
+                self.manager.engine.call();
                 break;
             }
-            if let Some(long) = self.try_read(path) {
-                moved |= long;
+            if let Some(is_long) = self.try_read(number) {
+                moved |= is_long;
             } else {
                 // Whoever reads may have seen its end already.
                 self.watch();
@@ -371,50 +301,36 @@ impl Shared {
         moved
     }
 
-    /// A chunk that has come while another path was still writing it, which is now told not to.
-    fn settle(&self, spare: Spare) {
-        let (mut end, mut requests) = loop {
-            let writer = lock(&self.requests).writer(&spare.chunk);
-            let end = writer.map(|path| lock(&self.links[path].end));
-            let requests = lock(&self.requests);
-            if requests.writer(&spare.chunk) == writer {
-                break (end, requests);
+    /// Chunks that have arrived while another path was still writing the same: that one is told not to.
+    fn settle(&self) {
+        let duplicates = lock(&self.core).duplicates();
+        for duplicate in duplicates {
+            loop {
+                let writer = lock(&self.core).writer(&duplicate);
+                let mut stream = writer.map(|path| lock(&self.paths[path].stream));
+                let mut core = lock(&self.core);
+                if core.writer(&duplicate) != writer {
+                    continue;
+                }
+                let incoming = stream.as_deref_mut().and_then(Option::as_mut);
+                core.settle(duplicate, incoming.map(|up| &mut up.incoming), self.done());
+                self.note_failure(&core);
+                break;
             }
-        };
-        if let Some(live) = end.as_deref_mut().and_then(Option::as_mut) {
-            live.give_way(&spare.chunk);
-        }
-        requests.let_go(&spare.chunk);
-        if let Err(failure) = requests.put(&spare.chunk, &spare.bytes, self.done()) {
-            self.fail(failure);
-        }
-    }
-
-    /// Is broken once the other side has ended, or has had no path for too long.
-    fn give_up(&self) {
-        if self.up.load(Ordering::Acquire) > 0 {
-            return;
-        }
-        // What has come twice is about to be handed over, by whoever has found it.
-        let requests = lock(&self.requests);
-        if !requests.spares.is_empty() || self.settling.load(Ordering::Acquire) > 0 {
-            return;
-        }
-        drop(requests);
-        if self.bye.load(Ordering::Acquire) {
-            let text = "the other side has closed the connection";
-            self.fail(Failure::new(Status::REMOTE, text));
-        } else if self.millis().saturating_sub(self.down.load(Ordering::Acquire))
-            > LIMIT.as_millis() as u64
-        {
-            let text =
-                format!("all paths are gone, and none has come back for {} s", LIMIT.as_secs());
-            self.fail(Failure::new(Status::REMOTE, text));
         }
     }
 }
 
-impl Work for Shared {
+/// For NCCL.
+fn failure(error: &Error) -> Failure {
+    let status = match error {
+        Error::TooLong { .. } => Status::INVALID_USAGE,
+        _ => Status::REMOTE,
+    };
+    Failure::new(status, error.to_string())
+}
+
+impl Work for Connection {
     fn advance(&self) -> bool {
         self.open.is_any() && self.progress()
     }
@@ -424,35 +340,36 @@ impl Work for Shared {
     }
 }
 
-impl Charge for Shared {
-    fn look(&self, _: Instant, _: &mut Vec<Order>) -> bool {
+impl Managed for Connection {
+    fn check(&self) -> bool {
         self.progress();
         let mut again = false;
-        for link in &self.links {
-            let mut end = lock(&link.end);
-            let Some(live) = &mut *end else { continue };
-            if live.settle_up().is_err() {
-                self.lose(&mut end);
+        for (number, path) in self.paths.iter().enumerate() {
+            let mut stream = lock(&path.stream);
+            let Some(up) = &mut *stream else { continue };
+            if up.acknowledge_all().is_err() {
+                self.lose(number, &mut stream);
             } else {
-                again |= live.owes() || live.is_reading();
+                again |= up.owes() || up.incoming.is_reading();
             }
         }
         again
     }
 
     fn is_behind(&self) -> bool {
-        self.any(Live::owes) || self.links.iter().any(|link| link.readable.load(Ordering::Acquire))
+        self.any(Stream::owes)
+            || self.paths.iter().any(|path| path.readable.load(Ordering::Acquire))
     }
 
     fn unwatch(&self) -> bool {
         self.watched.store(false, Ordering::SeqCst);
-        let again = self.is_behind() || self.any(Live::is_reading);
+        let again = self.is_behind() || self.any(|stream| stream.incoming.is_reading());
         !again || self.watched.swap(true, Ordering::SeqCst)
     }
 
     fn cut(&self, path: usize) {
-        if let Some(live) = &*lock(&self.links[path].end) {
-            sockets::cut(&live.socket);
+        if let Some(stream) = &*lock(&self.paths[path].stream) {
+            sockets::cut(&stream.socket);
         }
     }
 }

@@ -3,11 +3,13 @@
 
 use std::{
     io::{IoSlice, IoSliceMut},
+    mem::MaybeUninit,
     net::{IpAddr, SocketAddr},
     os::fd::{AsFd, AsRawFd, OwnedFd},
     time::Duration,
 };
 
+use busbw_multipath::{SMALL, frame::Frame};
 use rustix::{
     io::{Errno, retry_on_intr},
     net::{
@@ -21,6 +23,9 @@ use rustix::{
 const BACKLOG: i32 = 4096;
 /// A path whose host has vanished, and to which nothing is being sent, is lost after 5 + 5 × 1 s.
 const KEEP_ALIVE: (Duration, Duration, u32) = (Duration::from_secs(5), Duration::from_secs(1), 5);
+
+/// Bytes that are looked at, at most: a header and a small message.
+const LOOK_BYTES: usize = Frame::BYTES + SMALL;
 
 /// For paths within a host, where nothing is congested: they send at once what the window lets. BBR, which is some
 /// systems' default, sends by a timer, which costs more than the way: a fifth of the sender's processor.
@@ -113,6 +118,29 @@ pub(super) fn cut(socket: &OwnedFd) {
     let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
 }
 
+/// A socket whose connection is [broken](cut) when it is closed.
+pub(super) struct CutOnDrop(OwnedFd);
+
+impl CutOnDrop {
+    pub(super) fn new(socket: OwnedFd) -> CutOnDrop {
+        CutOnDrop(socket)
+    }
+}
+
+impl std::ops::Deref for CutOnDrop {
+    type Target = OwnedFd;
+
+    fn deref(&self) -> &OwnedFd {
+        &self.0
+    }
+}
+
+impl Drop for CutOnDrop {
+    fn drop(&mut self) {
+        cut(&self.0);
+    }
+}
+
 /// Sends what the kernel takes now, in bytes; nothing if it takes nothing.
 pub(super) fn send(socket: impl AsFd, parts: &[IoSlice<'_>]) -> Io<Option<usize>> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -139,13 +167,15 @@ pub(super) fn look(socket: &OwnedFd, room: &mut [u8]) -> Io<Option<usize>> {
     at_once(|| recv(socket, &mut *room, flags).map(|(bytes, _)| bytes))
 }
 
-/// Takes out what was looked at. TCP does not write it once more (tcp(7), MSG_TRUNC).
-pub(super) fn take_out(socket: &OwnedFd, looked_at: &mut [u8]) -> Io<()> {
-    let wanted = looked_at.len();
+/// Takes out so many bytes that were looked at, [`LOOK_BYTES`] at most. TCP does not write them once more (tcp(7), MSG_TRUNC).
+pub(super) fn take_out(socket: &OwnedFd, bytes: usize) -> Io<()> {
+    let mut room = [const { MaybeUninit::<u8>::uninit() }; LOOK_BYTES];
     let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
-    let taken = at_once(|| recv(socket, &mut *looked_at, flags).map(|(_, bytes)| bytes))?;
+    let taken = at_once(|| {
+        recv(socket, &mut room[..bytes.min(LOOK_BYTES)], flags).map(|(_, bytes)| bytes)
+    })?;
     // It was there.
-    if taken == Some(wanted) { Ok(()) } else { Err(Errno::IO) }
+    if taken == Some(bytes) { Ok(()) } else { Err(Errno::IO) }
 }
 
 /// What a call did, in bytes; nothing where it would have to wait.

@@ -1,4 +1,4 @@
-//! What connections have done, in a file of this process: for people, and for `busbw explain`. The keeper writes it.
+//! What connections have done, in a file of this process: for people, and for `busbw explain`. The connection manager writes it.
 //! Not what is counted (`sender::counts`), nor the form (`nccl_plugin_abi::net_stats`).
 
 use std::{
@@ -12,16 +12,16 @@ use std::{
 
 use nccl_plugin_abi::net_stats::{self, NetConnection, NetInterface, NetStats, NetTotals};
 
-use super::{keeper::lock, sender::Shared};
+use super::{locks::lock, sender::Connection};
 use crate::{devices::Interface, log};
 
 /// Between two times that it is written while there are connections; the last is when the process exits.
-const EVERY: Duration = Duration::from_secs(5);
+const WRITE_INTERVAL: Duration = Duration::from_secs(5);
 /// And at least, however many come and go.
-const SOON: Duration = Duration::from_millis(20);
+const MIN_WRITE_INTERVAL: Duration = Duration::from_millis(20);
 /// Connections that were closed and are listed still, and connections listed.
-const CLOSED: usize = 256;
-const LISTED: usize = 512;
+const MAX_CLOSED: usize = 256;
+const MAX_LISTED: usize = 512;
 
 /// The file that the environment asks for.
 #[must_use]
@@ -45,7 +45,7 @@ pub(super) struct Stats {
 
 #[derive(Default)]
 struct Known {
-    open: Vec<Weak<Shared>>,
+    open: Vec<Weak<Connection>>,
     closed: VecDeque<NetConnection>,
     /// Those that were closed before.
     before: NetTotals,
@@ -68,14 +68,14 @@ impl Stats {
     }
 
     /// There is one more connection.
-    pub(super) fn opened(&self, whom: Weak<Shared>) {
+    pub(super) fn opened(&self, whom: Weak<Connection>) {
         let mut known = lock(&self.known);
         known.open.push(whom);
         known.hurry();
     }
 
     /// A connection has ended; this is what it has done.
-    pub(super) fn closed(&self, whom: &Weak<Shared>, counted: NetConnection) {
+    pub(super) fn closed(&self, whom: &Weak<Connection>, counted: NetConnection) {
         let mut known = lock(&self.known);
         let Some(place) = known.open.iter().position(|other| other.ptr_eq(whom)) else {
             // It has ended before.
@@ -83,7 +83,7 @@ impl Stats {
         };
         known.open.remove(place);
         known.closed.push_back(counted);
-        if known.closed.len() > CLOSED
+        if known.closed.len() > MAX_CLOSED
             && let Some(oldest) = known.closed.pop_front()
         {
             known.before.add(&oldest);
@@ -103,8 +103,8 @@ impl Stats {
             let mut known = lock(&self.known);
             known.open.retain(|whom| whom.strong_count() > 0);
             known.written = Some(now);
-            known.due = (!known.open.is_empty()).then(|| now + EVERY);
-            let open: Vec<Arc<Shared>> = known.open.iter().filter_map(Weak::upgrade).collect();
+            known.due = (!known.open.is_empty()).then(|| now + WRITE_INTERVAL);
+            let open: Vec<Arc<Connection>> = known.open.iter().filter_map(Weak::upgrade).collect();
             (open, known.closed.clone(), known.before)
         };
         let mut stats = NetStats {
@@ -118,7 +118,7 @@ impl Stats {
             others: (before.connections > 0).then_some(before),
         };
         stats.connections.extend(open.iter().map(|shared| shared.counted()));
-        stats.keep(LISTED);
+        stats.keep(MAX_LISTED);
         let outcome = serde_json::to_string(&stats).map_err(io::Error::other);
         let outcome = outcome.and_then(|text| write(&self.file, (text + "\n").as_bytes()));
         let mut known = lock(&self.known);
@@ -136,7 +136,7 @@ impl Known {
     /// It is to be written now, or as soon as may be.
     fn hurry(&mut self) {
         let now = Instant::now();
-        let soon = self.written.map_or(now, |written| now.max(written + SOON));
+        let soon = self.written.map_or(now, |written| now.max(written + MIN_WRITE_INTERVAL));
         self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
     }
 }

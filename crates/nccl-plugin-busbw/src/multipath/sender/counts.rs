@@ -1,39 +1,26 @@
 //! What each path has done, for NCCL's log and the file of statistics.
-//! Not how fast it is (`choice`), nor the file (`stats`).
+//! Not the file (`stats`).
 
 use std::{
     net::SocketAddr,
     os::fd::OwnedFd,
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Mutex,
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use busbw_multipath::State;
 use nccl_plugin_abi::net_stats::{NetConnection, NetPath, PathState};
 
-use super::{End, Link, Shared};
-use crate::multipath::{keeper::lock, sockets};
+use super::{Connection, Path};
+use crate::multipath::{locks::lock, sockets};
 
-/// What a path has done.
+/// What the kernel knew of TCP connections that a path has had.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
-    /// Bytes of chunks that came by it.
-    pub bytes: AtomicU64,
-    /// Chunks that went over another one as well, since this one was late.
-    pub doubled: AtomicU64,
-    /// Chunks that were under way when it was lost.
-    pub again: AtomicU64,
-    /// How often it was lost.
-    pub lost: AtomicU64,
-    /// What the kernel knew of TCP connections that it has had.
-    past: Mutex<Kernel>,
-}
+pub(super) struct Kernel(Mutex<Known>);
 
-/// What the kernel knows of TCP connections: of the last one, and sums over all.
+/// Of the last of them, and sums over all.
 #[derive(Debug, Default, Clone, Copy)]
-struct Kernel {
+struct Known {
     local: Option<SocketAddr>,
     rtt: u32,
     min_rtt: u32,
@@ -41,11 +28,11 @@ struct Kernel {
     retransmitted: u64,
 }
 
-impl Kernel {
+impl Known {
     /// The same after one more connection.
-    fn and(self, socket: &OwnedFd) -> Kernel {
+    fn and(self, socket: &OwnedFd) -> Known {
         let Some(health) = sockets::health(socket) else { return self };
-        Kernel {
+        Known {
             local: sockets::local(socket).or(self.local),
             rtt: health.rtt,
             min_rtt: health.min_rtt,
@@ -55,72 +42,78 @@ impl Kernel {
     }
 }
 
-impl Counts {
-    /// A TCP connection is over, by which so many chunks were under way: its socket is closed.
-    pub(super) fn ended(&self, socket: OwnedFd, chunks: usize) {
-        self.again.fetch_add(chunks as u64, Ordering::Relaxed);
-        let mut past = lock(&self.past);
-        *past = past.and(&socket);
+impl Kernel {
+    /// A TCP connection has ended: its socket is closed.
+    pub(super) fn ended(&self, socket: OwnedFd) {
+        let mut known = lock(&self.0);
+        *known = known.and(&socket);
+    }
+
+    /// Our end of the last connection.
+    pub(super) fn last_local(&self) -> Option<SocketAddr> {
+        lock(&self.0).local
     }
 }
 
-impl Link {
-    fn counted(&self) -> NetPath {
-        let Counts { bytes, doubled, again, lost, past } = &self.counts;
-        let past = *lock(past);
-        let (state, kernel, is_lost) = match &*lock(&self.end) {
-            End::Live(live) if live.doubted => (PathState::Doubted, past.and(&live.socket), false),
-            End::Live(live) => (PathState::Up, past.and(&live.socket), false),
-            End::Absent(absent) => {
-                (PathState::Absent, past, absent.loss.is_some() && absent.refused.is_none())
-            }
-        };
-        let (timed_bytes, timed_ns) = self.load.all_measured();
-        let known = |micros: u32| (micros > 0).then_some(micros);
-        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
-        NetPath {
-            local: kernel.local.or(self.from.map(|from| SocketAddr::new(from, 0))),
-            remote: self.to,
-            state,
-            bytes: count(bytes),
-            timed_bytes,
-            timed_us: timed_ns / 1000,
-            rtt_us: known(kernel.rtt),
-            // The kernel says so where it has seen none.
-            min_rtt_us: known(kernel.min_rtt).filter(|micros| *micros < u32::MAX),
-            segments: kernel.segments,
-            retransmitted: kernel.retransmitted,
-            doubled: count(doubled),
-            again: count(again),
-            lost: count(lost) + u64::from(is_lost),
-        }
+impl Path {
+    fn kernel(&self) -> Known {
+        let past = *lock(&self.kernel.0);
+        lock(&self.stream).as_ref().map_or(past, |stream| past.and(&stream.socket))
     }
 }
 
-impl Shared {
+impl Connection {
     /// What its paths have done so far.
     pub(in crate::multipath) fn counted(&self) -> NetConnection {
         let opened = SystemTime::now().checked_sub(self.started.elapsed());
         let opened = opened.and_then(|opened| opened.duration_since(UNIX_EPOCH).ok());
         NetConnection {
-            peer: self.links[0].to.ip(),
+            peer: self.paths[0].to.ip(),
             opened: opened.unwrap_or_default().as_secs(),
             closed: false,
-            broken: self.over.get().filter(|over| !over.wanted).map(|over| over.why.clone()),
-            paths: self.links.iter().map(Link::counted).collect(),
+            broken: self.broken(),
+            paths: (0..self.paths.len()).map(|path| self.counted_path(path)).collect(),
+        }
+    }
+
+    fn counted_path(&self, number: usize) -> NetPath {
+        let path = &self.paths[number];
+        let kernel = path.kernel();
+        let core = lock(&self.core);
+        let counts = core.counts(number);
+        let known = |micros: u32| (micros > 0).then_some(micros);
+        NetPath {
+            local: kernel.local.or(path.from.map(|from| SocketAddr::new(from, 0))),
+            remote: path.to,
+            state: match core.state(number) {
+                State::Up => PathState::Up,
+                State::Suspected => PathState::Doubted,
+                State::Down => PathState::Absent,
+            },
+            bytes: counts.bytes,
+            timed_bytes: counts.timed.0,
+            timed_us: counts.timed.1 / 1000,
+            rtt_us: known(kernel.rtt),
+            // The kernel says so where it has seen none.
+            min_rtt_us: known(kernel.min_rtt).filter(|micros| *micros < u32::MAX),
+            segments: kernel.segments,
+            retransmitted: kernel.retransmitted,
+            doubled: counts.hedged,
+            again: counts.requeued,
+            lost: counts.lost,
         }
     }
 }
 
-/// "12.3 MB at 1.23 GB/s, 7 segments again, 4 chunks doubled, 1 times lost".
+/// "12.3 MB at 1.23 GB/s, 7 segments retransmitted, 4 chunks hedged, 1 times lost".
 pub(super) fn told(path: &NetPath) -> String {
     let mut told = format!("{:.1} MB", path.bytes as f64 / 1e6);
     if let Some(rate) = path.rate() {
         told += &format!(" at {rate:.2} GB/s");
     }
     for (count, what) in [
-        (path.retransmitted, "segments again"),
-        (path.doubled, "chunks doubled"),
+        (path.retransmitted, "segments retransmitted"),
+        (path.doubled, "chunks hedged"),
         (path.lost, "times lost"),
     ] {
         if count > 0 {

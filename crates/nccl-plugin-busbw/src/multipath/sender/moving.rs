@@ -1,160 +1,129 @@
-//! What moves: pieces go to paths, acknowledgements come from them, whoever calls.
-//! Not paths themselves (`paths`).
+//! What moves: chunks go to paths, acknowledgements come from them, whoever calls.
+//! Not paths themselves (`upkeep`).
 
-use std::{
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
+use std::{sync::atomic::Ordering, time::Duration};
+
+use busbw_multipath::Error;
 
 use super::{
-    End, Link, Shared, choice,
-    link::{Live, TINY, TOGETHER},
-    paths::Loss,
-    queue,
+    Connection, Path,
+    stream::{Stream, ended_by},
 };
 use crate::multipath::{
     engine::Work,
-    keeper::{lock, try_lock},
+    locks::{lock, try_lock},
 };
 
-/// What is on its way for longer than this, and than four times what was expected, goes over another path as well.
-const DOUBT: Duration = Duration::from_millis(20);
-/// What is late for so long while nothing else moves: the other paths are asked whether the receiver reads.
-const ALONE: Duration = Duration::from_millis(100);
-/// Between two looks at whether that is so.
-const LOOKS: Duration = Duration::from_millis(2);
+/// Between two looks at whether anything is late.
+const LATE_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
-impl Shared {
+impl Connection {
     /// Moves what can be moved on a path, unless somebody else does right now (then nothing). Whether anything moved.
-    pub(super) fn try_pump(&self, path: usize) -> Option<bool> {
-        try_lock(&self.links[path].end).map(|mut end| self.pump(path, &mut end))
+    pub(super) fn try_move(&self, path: usize) -> Option<bool> {
+        let mut stream = try_lock(&self.paths[path].stream)?;
+        Some(self.move_path(path, &mut stream))
     }
 
-    pub(super) fn pump(&self, path: usize, end: &mut End) -> bool {
-        let link = &self.links[path];
-        let End::Live(live) = end else { return false };
+    pub(super) fn move_path(&self, number: usize, stream: &mut Option<Stream>) -> bool {
+        let path = &self.paths[number];
+        let Some(up) = stream else { return false };
         let mut outcome = Ok(false);
-        if link.readable.swap(false, Ordering::AcqRel) {
-            outcome = self.read(link, live);
+        if path.readable.swap(false, Ordering::AcqRel) {
+            outcome = self.read(number, path, up);
         }
         if let Ok(heard) = outcome
-            && link.writable.swap(false, Ordering::AcqRel)
+            && path.writable.swap(false, Ordering::AcqRel)
         {
-            outcome = self.write(path, link, live).map(|sent| heard || sent);
+            let sent = self.write(number, path, up).map_err(ended_by);
+            outcome = sent.map(|sent| heard || sent);
         }
-        outcome.unwrap_or_else(|error| {
-            self.lose(path, end, &Loss::Ended(error));
+        outcome.unwrap_or_else(|loss| {
+            self.lose(number, stream, &loss);
             true
         })
     }
 
-    /// Whether the other end has said anything.
-    fn read(&self, link: &Link, live: &mut Live) -> rustix::io::Result<bool> {
-        let mut queue = None;
-        let ended = link.ended.load(Ordering::Acquire);
-        let doubted = live.doubted;
-        let heard = live.read(&link.load, ended, |chunk| {
-            let queue = queue.get_or_insert_with(|| lock(&self.queue));
-            let first = queue.came(chunk, |request, bytes| {
+    /// Whether the receiver has said anything.
+    fn read(
+        &self,
+        number: usize,
+        path: &Path,
+        stream: &mut Stream,
+    ) -> Result<bool, busbw_multipath::Loss> {
+        let (delivered, outcome) = stream.read(path.ended.load(Ordering::Acquire));
+        let Some(count) = delivered else { return outcome.map(|()| false).map_err(ended_by) };
+        let unwritten = stream.writing().len();
+        let now = self.now();
+        let acknowledged =
+            lock(&self.core).acknowledged(number, count, unwritten, now, |request, bytes| {
                 self.results[request].store(1 + bytes as u64, Ordering::Release);
                 self.open.done();
             });
-            if first {
-                link.counts.bytes.fetch_add(chunk.bytes() as u64, Ordering::Relaxed);
-            }
+        // There is room again.
+        path.writable.store(true, Ordering::Release);
+        acknowledged.map_err(|error: Error| busbw_multipath::Loss::Ended {
+            why: error.to_string(),
+            timed_out: false,
         })?;
-        if heard {
-            let has_come = queue.is_some();
-            drop(queue);
-            if has_come {
-                self.barren.store(0, Ordering::Relaxed);
-            }
-            self.deserted.store(0, Ordering::Relaxed);
-            self.heard.store(self.micros(Instant::now()), Ordering::Relaxed);
-            if doubted {
-                link.load.set_open(true);
-            }
-            // There is room again.
-            link.writable.store(true, Ordering::Release);
-        }
-        Ok(heard)
+        outcome.map(|()| true).map_err(ended_by)
     }
 
     /// Takes the last acknowledgements: the connection is over.
-    pub(super) fn hear(&self) {
-        for link in &self.links {
-            if let End::Live(live) = &mut *lock(&link.end) {
-                // An end is none of our business any more.
-                let _ = self.read(link, live);
+    pub(super) fn read_last(&self) {
+        for (number, path) in self.paths.iter().enumerate() {
+            if let Some(stream) = &mut *lock(&path.stream) {
+                // An end is of no importance any more.
+                let _ = self.read(number, path, stream);
             }
         }
     }
 
     /// Whether anything was sent.
-    fn write(&self, path: usize, link: &Link, live: &mut Live) -> rustix::io::Result<bool> {
-        let doubted = live.doubted;
-        let mut sent = live.is_writing();
-        let all = live.write(&link.load, |has_room, pieces| {
-            if !doubted {
-                self.fill(path, has_room, pieces);
-            }
-            sent |= !pieces.is_empty();
-        })?;
+    fn write(&self, number: usize, path: &Path, stream: &mut Stream) -> rustix::io::Result<bool> {
+        let mut sent = stream.is_writing();
+        let all = stream.write(
+            || self.now(),
+            |now, chunks| {
+                lock(&self.core).next(number, now, chunks);
+                sent |= !chunks.is_empty();
+            },
+        )?;
         if all {
-            link.writable.store(true, Ordering::Release);
+            path.writable.store(true, Ordering::Release);
         }
         Ok(sent)
     }
 
-    /// What a path is to send next: one piece, or tiny messages that leave together.
-    fn fill(&self, path: usize, has_room: bool, pieces: &mut Vec<queue::Piece>) {
-        let mut queue = lock(&self.queue);
-        pieces.extend(queue.take_urgent(usize::MAX).or_else(|| {
-            if !has_room {
-                return None;
-            }
-            queue.take(|bytes, waiting| {
-                choice::skipped(self.links.iter().map(|link| &link.load), path, bytes, waiting)
-            })
-        }));
-        while pieces.last().is_some_and(|piece| piece.length() <= TINY)
-            && pieces.len() < TOGETHER
-            && let Some(piece) = queue.take_urgent(TINY)
-        {
-            pieces.push(piece);
-        }
-    }
-
     /// Has the engine look, too.
     pub(super) fn join(&self) {
-        self.keeper.engine.join(&self.open, || self.itself.clone());
+        self.manager.engine.join(&self.open, || self.itself.clone());
     }
 
     /// Whether the engine moves what is here, so that the caller need not.
     pub(super) fn is_moved(&self) -> bool {
-        self.keeper.engine.moves(&self.open)
+        self.manager.engine.moves(&self.open)
     }
 
     /// Takes what the kernel has to say, and moves what can be moved. Whether anything moved.
     pub(super) fn progress(&self) -> bool {
         self.collect();
         let moved = self.move_on();
-        self.doubt();
+        self.check_late();
         moved
     }
 
     /// Takes what the kernel has to say.
     pub(super) fn collect(&self) {
         self.events.collect(|event| {
-            let link = &self.links[event.path];
+            let path = &self.paths[event.path];
             if event.ended {
-                link.ended.store(true, Ordering::Release);
+                path.ended.store(true, Ordering::Release);
             }
             if event.readable {
-                link.readable.store(true, Ordering::Release);
+                path.readable.store(true, Ordering::Release);
             }
             if event.writable {
-                link.writable.store(true, Ordering::Release);
+                path.writable.store(true, Ordering::Release);
             }
         });
     }
@@ -162,86 +131,55 @@ impl Shared {
     /// Moves what can be moved; where the engine helps, on one path. Whether anything moved.
     pub(super) fn move_on(&self) -> bool {
         let first = self.turn.load(Ordering::Relaxed);
-        let (work, urgent) = {
-            let queue = lock(&self.queue);
-            (queue.has_work(), queue.is_urgent())
-        };
+        let (wanted, is_urgent) = self.wanted();
         let mut moved = false;
-        for path in (first..self.links.len()).chain(0..first) {
-            let link = &self.links[path];
-            let writes = || urgent || work && link.load.has_room() || self.unfinished(link);
-            let ready = link.readable.load(Ordering::Acquire)
-                || link.writable.load(Ordering::Acquire) && writes();
-            if !ready {
+        for number in (first..self.paths.len()).chain(0..first) {
+            let path = &self.paths[number];
+            let writes = || is_urgent || wanted >> number & 1 != 0 || is_writing(path);
+            let is_ready = path.readable.load(Ordering::Acquire)
+                || path.writable.load(Ordering::Acquire) && writes();
+            if !is_ready {
                 continue;
             }
             if moved && self.open.is_listed() {
-                self.turn.store(path, Ordering::Relaxed);
-                self.keeper.engine.call();
+                self.turn.store(number, Ordering::Relaxed);
+                self.manager.engine.call();
                 break;
             }
-            moved |= self.try_pump(path) == Some(true);
+            moved |= self.try_move(number) == Some(true);
         }
         moved
     }
 
-    fn unfinished(&self, link: &Link) -> bool {
-        matches!(try_lock(&link.end).as_deref(), Some(End::Live(live)) if live.is_writing())
+    /// A bit for each path on which another chunk may be in flight, if any waits; and whether one must leave at once, on
+    /// whatever path.
+    fn wanted(&self) -> (u32, bool) {
+        let core = lock(&self.core);
+        let (has_work, is_urgent) = core.work();
+        let paths = (0..self.paths.len()).filter(|path| has_work && core.has_window(*path));
+        (paths.fold(0, |bits, path| bits | 1 << path), is_urgent)
     }
 
-    /// What is on its way for too long goes over another path as well, if others are heard of.
-    pub(super) fn doubt(&self) {
-        let now = Instant::now();
-        let micros = self.micros(now);
-        if micros.saturating_sub(self.looked.load(Ordering::Relaxed)) < LOOKS.as_micros() as u64 {
+    /// Has what is late sent over other paths as well.
+    pub(super) fn check_late(&self) {
+        let now = self.now();
+        let last = busbw_multipath::Time(self.checked.load(Ordering::Relaxed));
+        if now.since(last) < LATE_CHECK_INTERVAL {
             return;
         }
-        self.looked.store(micros, Ordering::Relaxed);
-        let heard = self.started + Duration::from_micros(self.heard.load(Ordering::Relaxed));
-        let mut alone = false;
-        for link in &self.links {
-            let Some(mut end) = try_lock(&link.end) else { continue };
-            let End::Live(live) = &mut *end else { continue };
-            let Some((oldest, last)) = live.since() else {
-                link.load.fade();
-                continue;
-            };
-            let from = oldest.max(last);
-            let limit = DOUBT.max(4 * Duration::from_nanos(link.load.expected(0)));
-            let late = now.saturating_duration_since(from);
-            if live.doubted || late <= limit {
-                continue;
-            }
-            // Others were heard of while this one was not: the receiver reads.
-            if heard > from + limit / 2 {
-                let copies = live.double();
-                link.counts.doubled.fetch_add(copies.len() as u64, Ordering::Relaxed);
-                link.load.set_open(false);
-                lock(&self.queue).again(copies);
-            } else {
-                alone |= late > limit.max(ALONE);
-            }
-        }
-        if alone {
-            self.ask_others(now);
-        }
-    }
-
-    /// Asks the paths on which nothing is under way: one of them answers if a message is waited for.
-    fn ask_others(&self, now: Instant) {
-        for (path, link) in self.links.iter().enumerate() {
-            let Some(mut end) = try_lock(&link.end) else { continue };
-            if let End::Live(live) = &mut *end
-                && live.since().is_none()
-                && let Err(error) = live.ask(now)
-            {
-                self.lose(path, &mut end, &Loss::Ended(error));
-            }
-        }
+        self.checked.store(now.0, Ordering::Relaxed);
+        let mut actions = Vec::new();
+        lock(&self.core).check_late(now, &mut actions);
+        self.perform(actions);
     }
 }
 
-impl Work for Shared {
+/// Whether the kernel waits for the rest of something; false where somebody sees to that right now.
+fn is_writing(path: &Path) -> bool {
+    matches!(try_lock(&path.stream).as_deref(), Some(Some(stream)) if stream.is_writing())
+}
+
+impl Work for Connection {
     fn advance(&self) -> bool {
         self.open.is_any() && self.progress()
     }

@@ -1,44 +1,44 @@
-//! The receiving end as its caller holds it, before and after the other end has come: requests.
-//! Not reading what comes (`receiver`).
+//! The receiving end as its caller holds it, before and after the other end has connected: requests.
+//! Not reading what arrives (`receiver`).
 
 use std::{
     ops::Range,
     sync::{Arc, atomic::Ordering},
 };
 
-use nccl_plugin_abi::Status;
+use busbw_multipath::SMALL;
 
-use super::{Shared, requests::Requests};
+use super::{Connection, failure};
 use crate::{
-    multipath::{SMALL, keeper::lock},
-    network::{Failure, REQUESTS, Request, Result},
+    multipath::{locks::lock, memory::Place},
+    network::{REQUESTS, Request, Result},
 };
 
 /// Between two questions for all paths, the one that was used last is read so often; and where only small messages come.
 const HOT: (usize, usize) = (4, 16);
 
-/// What waits for the connection to come.
+/// What waits for the other end to connect.
 pub(in crate::multipath) struct Listening {
-    shared: Arc<Shared>,
-    room: u64,
+    connection: Arc<Connection>,
+    listener: u64,
     taken: bool,
 }
 
 impl Listening {
-    pub(in crate::multipath) fn new(shared: Arc<Shared>, room: u64) -> Listening {
-        Listening { shared, room, taken: false }
+    pub(in crate::multipath) fn new(connection: Arc<Connection>, listener: u64) -> Listening {
+        Listening { connection, listener, taken: false }
     }
 }
 
 impl crate::network::Listener for Listening {
     fn accept(&mut self) -> Result<Option<Box<dyn crate::network::Receiver>>> {
-        if self.taken || !self.shared.has_come() {
+        if self.taken || !self.connection.has_come() {
             return Ok(None);
         }
         self.taken = true;
         Ok(Some(Box::new(Receiving {
-            shared: self.shared.clone(),
-            room: self.room,
+            connection: self.connection.clone(),
+            listener: self.listener,
             free: (0..REQUESTS).rev().collect(),
             tests: 0,
         })))
@@ -48,15 +48,15 @@ impl crate::network::Listener for Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         if !self.taken {
-            self.shared.keeper.shut(self.room);
+            self.connection.manager.shut(self.listener);
         }
     }
 }
 
 /// What the caller holds.
 struct Receiving {
-    shared: Arc<Shared>,
-    room: u64,
+    connection: Arc<Connection>,
+    listener: u64,
     /// Numbers of requests that are not in use.
     free: Vec<Request>,
     tests: usize,
@@ -64,42 +64,46 @@ struct Receiving {
 
 impl crate::network::Receiver for Receiving {
     unsafe fn receive(&mut self, data: *mut u8, bytes: usize) -> Result<Option<Request>> {
-        let shared = &*self.shared;
-        // What has come is there also after the other side has ended.
-        if !(shared.bye.load(Ordering::Acquire) && lock(&shared.requests).is_early()) {
-            shared.failure()?;
+        let connection = &*self.connection;
+        // What has arrived is there also after the other side has ended.
+        if connection.failure.get().is_some() {
+            let core = lock(&connection.core);
+            if !(core.has_fin() && core.is_early()) {
+                connection.failure()?;
+            }
         }
         let Some(request) = self.free.pop() else { return Ok(None) };
-        shared.open.begin();
+        connection.open.begin();
         if bytes > SMALL {
-            shared.join();
+            connection.join();
         }
-        if let Err(failure) = lock(&shared.requests).post(data, bytes, request, shared.done()) {
-            shared.fail(Failure::new(failure.status, &failure.text));
-            return Err(failure);
-        }
-        for link in &shared.links {
-            // What waited for a request.
-            if link.waits.load(Ordering::Acquire) {
-                link.readable.store(true, Ordering::Release);
+        let mut core = lock(&connection.core);
+        let posted = core.post(Place(data, bytes), bytes, request, connection.done());
+        connection.note_failure(&core);
+        drop(core);
+        posted.map_err(|error| failure(&error))?;
+        for path in &connection.paths {
+            // What waited for a receive.
+            if path.waits.load(Ordering::Acquire) {
+                path.readable.store(true, Ordering::Release);
             }
         }
         Ok(Some(request))
     }
 
     fn test(&mut self, request: Request) -> Result<Option<usize>> {
-        let shared = &*self.shared;
-        // First: what came before that is done.
-        let failure = shared.failure();
-        let result = &shared.results[request];
-        if result.load(Ordering::Acquire) == 0 && !shared.is_moved() {
+        let connection = &*self.connection;
+        // First: what arrived before that is done.
+        let failure = connection.failure();
+        let result = &connection.results[request];
+        if result.load(Ordering::Acquire) == 0 && !connection.is_moved() {
             self.tests += 1;
-            let hot = shared.hot.load(Ordering::Relaxed);
-            let is_quiet = shared.quiet.load(Ordering::Relaxed) == hot;
-            if self.tests.is_multiple_of(if is_quiet { HOT.1 } else { HOT.0 }) {
-                shared.progress();
+            let hot = connection.hot.load(Ordering::Relaxed);
+            let is_polled = connection.polled.load(Ordering::Relaxed) == hot;
+            if self.tests.is_multiple_of(if is_polled { HOT.1 } else { HOT.0 }) {
+                connection.progress();
             } else {
-                shared.try_read(hot);
+                connection.try_read(hot);
             }
         }
         match result.swap(0, Ordering::AcqRel) {
@@ -112,7 +116,7 @@ impl crate::network::Receiver for Receiving {
     }
 
     fn release(&self, memory: &Range<usize>) {
-        let writes = lock(&self.shared.requests).writes(memory);
+        let writes = lock(&self.connection.core).writes(memory);
         if writes {
             self.end();
         }
@@ -122,18 +126,20 @@ impl crate::network::Receiver for Receiving {
 impl Receiving {
     /// Ends the connection: what was asked for is not written any more when this returns.
     fn end(&self) {
-        self.shared.keeper.shut(self.room);
-        self.shared.fail(Failure::new(Status::REMOTE, "the connection was closed"));
-        // First, so that a path that is just being let in finds no place any more.
-        *lock(&self.shared.requests) = Requests::default();
-        // What has come has come. All paths say so before any of them ends, by which the other end finds out.
-        for link in &self.shared.links {
-            if let Some(live) = &mut *lock(&link.end) {
-                let _ = live.settle_up();
+        self.connection.manager.shut(self.listener);
+        // First, so that a path that is just being accepted finds no place any more.
+        let mut core = lock(&self.connection.core);
+        core.abort();
+        self.connection.note_failure(&core);
+        drop(core);
+        // What has arrived has arrived. All paths say so before any of them ends, by which the other end finds out.
+        for path in &self.connection.paths {
+            if let Some(stream) = &mut *lock(&path.stream) {
+                let _ = stream.acknowledge_all();
             }
         }
-        for link in &self.shared.links {
-            self.shared.lose(&mut lock(&link.end));
+        for (number, path) in self.connection.paths.iter().enumerate() {
+            self.connection.lose(number, &mut lock(&path.stream));
         }
     }
 }
@@ -150,33 +156,31 @@ mod tests {
         io::{Read, Write},
         net::{TcpListener, TcpStream},
         os::unix::net::UnixStream,
-        time::{Duration, Instant},
+        time::Duration,
     };
+
+    use busbw_multipath::frame::{Answer, Frame, Header, Hello};
 
     use super::{super::NONE, *};
     use crate::{
-        multipath::{
-            engine::Engine,
-            frame::{Answer, Chunk, Header, Hello},
-            keeper::Keeper,
-        },
+        multipath::{engine::Engine, manager::Manager},
         network::Listener,
     };
 
-    /// A connection that two paths have come by, and their other ends.
-    fn connection() -> (Arc<Shared>, Box<dyn crate::network::Receiver>, Vec<UnixStream>) {
-        let keeper = Keeper::new(Vec::new(), Engine::start(Some(0))).unwrap();
-        let shared = Shared::new(&keeper).unwrap();
-        let others = (0..2).map(|path| arrived(&shared, path, 0)).collect();
-        let receiver = Listening::new(shared.clone(), 1).accept().unwrap().unwrap();
-        (shared, receiver, others)
+    /// A connection with two paths, and their other ends.
+    fn connection() -> (Arc<Connection>, Box<dyn crate::network::Receiver>, Vec<UnixStream>) {
+        let manager = Manager::new(Vec::new(), Engine::start(Some(0))).unwrap();
+        let connection = Connection::new(&manager).unwrap();
+        let others = (0..2).map(|path| connected(&connection, path, 0)).collect();
+        let receiver = Listening::new(connection.clone(), 1).accept().unwrap().unwrap();
+        (connection, receiver, others)
     }
 
-    fn arrived(shared: &Shared, path: u16, epoch: u32) -> UnixStream {
+    fn connected(connection: &Connection, path: u16, epoch: u32) -> UnixStream {
         let (one, other) = UnixStream::pair().unwrap();
         one.set_nonblocking(true).unwrap();
         other.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        shared.arrived(&hello(path, epoch), one.into());
+        connection.connected(&hello(path, epoch), one.into());
         other
     }
 
@@ -184,21 +188,21 @@ mod tests {
         Hello { secret: [0; 16], listener: 1, path, paths: 2, epoch }
     }
 
-    fn says(other: &mut impl Write, message: u64, bytes: usize) {
-        let chunk = Chunk { message, total: bytes as u64, chunk: 1 << 16, index: 0 };
-        let whole = [&Header::Chunk(chunk).encoded()[..], &vec![7; bytes]].concat();
+    fn send(other: &mut impl Write, message: u64, bytes: usize) {
+        let chunk = Header { message, total: bytes as u64, chunk: 1 << 16, index: 0 };
+        let whole = [&Frame::Chunk(chunk).encoded()[..], &vec![7; bytes]].concat();
         other.write_all(&whole).unwrap();
     }
 
     /// A sender keeps so many small messages that are not acknowledged: some on each of 16 paths would be more.
     #[test]
     fn small_messages_on_another_path_have_the_last_ones_acknowledged() {
-        let (_shared, mut receiver, mut others) = connection();
+        let (_connection, mut receiver, mut others) = connection();
         let mut place = [0u8; 100];
         for (message, path) in [(0, 0), (1, 1)] {
             // SAFETY: it outlives the receiver.
             let request = unsafe { receiver.receive(place.as_mut_ptr(), 100) }.unwrap().unwrap();
-            says(&mut others[path], message, 100);
+            send(&mut others[path], message, 100);
             while receiver.test(request).unwrap().is_none() {}
         }
         assert_eq!(others[0].read(&mut [0; 100]).unwrap(), 8);
@@ -207,17 +211,17 @@ mod tests {
     /// A socket that is closed with something in it resets its connection, and what it said last may be lost.
     #[test]
     fn what_was_left_to_the_kernel_is_taken_out_in_time() {
-        let (shared, mut receiver, _others) = connection();
+        let (connection, mut receiver, _others) = connection();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         other.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         other.set_nodelay(true).unwrap();
         let one = listener.accept().unwrap().0;
         one.set_nonblocking(true).unwrap();
-        shared.arrived(&hello(0, 1), one.into());
+        connection.connected(&hello(0, 1), one.into());
         let left = || {
-            let end = lock(&shared.links[0].end);
-            rustix::io::ioctl_fionread(&end.as_ref().unwrap().socket).unwrap()
+            let end = lock(&connection.paths[0].stream);
+            rustix::io::ioctl_fionread(&*end.as_ref().unwrap().socket).unwrap()
         };
         let mut place = [0u8; 100];
         for message in 0..3 {
@@ -227,21 +231,21 @@ mod tests {
                 assert_eq!(receiver.test(request).unwrap(), None);
             }
             assert_eq!(left(), 0);
-            says(&mut other, message, 100);
+            send(&mut other, message, 100);
             while receiver.test(request).unwrap().is_none() {}
             // Before the first one it is not known that they are small.
             assert_eq!(left(), if message == 0 { 0 } else { 132 });
         }
         drop(receiver);
-        let mut said = Vec::new();
-        other.read_to_end(&mut said).unwrap();
-        assert_eq!(said.len(), Answer::BYTES);
+        let mut answers = Vec::new();
+        other.read_to_end(&mut answers).unwrap();
+        assert_eq!(answers.len(), Answer::BYTES);
         assert!(other.take_error().unwrap().is_none());
     }
 
     #[test]
-    fn memory_that_is_given_back_is_not_written_any_more() {
-        let (_shared, mut receiver, mut others) = connection();
+    fn memory_that_is_taken_back_is_not_written_any_more() {
+        let (_connection, mut receiver, mut others) = connection();
         let mut place = vec![0u8; 2 << 14];
         let from = place.as_ptr().addr();
         // SAFETY: it outlives the receiver.
@@ -249,8 +253,8 @@ mod tests {
         receiver.release(&(from + (1 << 14)..from + (2 << 14)));
         assert_eq!(receiver.test(request).unwrap(), None);
         receiver.release(&(from..from + 1));
-        let chunk = Chunk { message: 0, total: 1 << 14, chunk: 1 << 16, index: 0 };
-        let _ = others[0].write_all(&Header::Chunk(chunk).encoded());
+        let chunk = Header { message: 0, total: 1 << 14, chunk: 1 << 16, index: 0 };
+        let _ = others[0].write_all(&Frame::Chunk(chunk).encoded());
         let _ = others[0].write_all(&vec![7; 1 << 14]);
         assert!(receiver.test(request).is_err());
         drop(receiver);
@@ -258,13 +262,13 @@ mod tests {
     }
 
     #[test]
-    fn whatever_path_is_quiet_everything_comes() {
-        let (shared, mut receiver, mut others) = connection();
+    fn whatever_path_is_polled_everything_arrives() {
+        let (connection, mut receiver, mut others) = connection();
         let mut place = vec![0u8; 1 << 14];
-        let quiet = || shared.quiet.load(Ordering::Acquire);
+        let polled = || connection.polled.load(Ordering::Acquire);
         let mut messages = 0;
         // Many small ones by a path, after one by another path; a long one; by a path that has come again; and by one
-        // that is looked at before the quiet one.
+        // that is looked at before the polled one.
         let rounds = [
             (0, 100, 20),
             (1, 100, 20),
@@ -277,22 +281,19 @@ mod tests {
         ];
         for (round, (path, bytes, times)) in rounds.into_iter().enumerate() {
             if round == 5 {
-                others[1] = arrived(&shared, 1, 1);
-                assert_eq!(quiet(), NONE);
+                others[1] = connected(&connection, 1, 1);
+                assert_eq!(polled(), NONE);
             }
             for _ in 0..times {
                 let data = place.as_mut_ptr();
                 // SAFETY: it outlives the receiver.
                 let request = unsafe { receiver.receive(data, 1 << 14) }.unwrap().unwrap();
-                says(&mut others[path], messages, bytes);
+                send(&mut others[path], messages, bytes);
                 messages += 1;
-                let until = Instant::now() + Duration::from_secs(5);
-                while receiver.test(request).unwrap().is_none() {
-                    assert!(Instant::now() < until, "round {round}: nothing came");
-                }
+                while receiver.test(request).unwrap().is_none() {}
             }
-            assert_eq!(quiet(), [0, 1, 1, NONE, 1, 0, 1, 0][round], "round {round}");
-            assert_eq!(shared.hot.load(Ordering::Relaxed), path, "round {round}");
+            assert_eq!(polled(), [0, 1, 1, NONE, 1, 0, 1, 0][round], "round {round}");
+            assert_eq!(connection.hot.load(Ordering::Relaxed), path, "round {round}");
         }
     }
 }

@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use nccl_plugin_abi::Status;
 
-use super::MOST_PATHS;
 use crate::{
     devices::Interface,
     network::{Failure, Result},
 };
+use busbw_multipath::MAX_PATHS;
 
 /// Paths within this host: more of them only cost.
 const WITHIN: usize = 4;
@@ -17,17 +17,17 @@ const WITHIN: usize = 4;
 /// between hosts, where a chunk is held up by those before it on its path.
 const CHUNKS: (u32, u32, u32) = (1 << 20, 128 << 10, 64 << 10);
 
-/// From where to where.
-pub(super) type Way = (Option<IpAddr>, SocketAddr);
+/// From which address to which; the kernel chooses ours if there is none.
+pub(super) type Route = (Option<IpAddr>, SocketAddr);
 
 /// How two hosts are joined.
-pub(super) struct Ways {
-    pub paths: Vec<Way>,
+pub(super) struct Routes {
+    pub paths: Vec<Route>,
     /// Bytes of a chunk.
     pub chunk: u32,
 }
 
-/// The ways from these interfaces to those addresses, each with the bits that hosts of its subnet share; all addresses
+/// The routes from these interfaces to those addresses, each with the bits that hosts of its subnet share; all addresses
 /// of this host; whether threads share what is to be moved.
 ///
 /// # Errors
@@ -37,9 +37,9 @@ pub(super) fn between(
     theirs: &[(SocketAddr, u8)],
     own: &[IpAddr],
     shared: bool,
-) -> Result<Ways> {
+) -> Result<Routes> {
     let is_own = |to: &SocketAddr| own.contains(&to.ip());
-    // An address that this host has, beside others that it has not, is none by which the other host is reached: a
+    // An address that this host has, beside others that it has not, does not reach the other host: a
     // bridge's for containers is the same everywhere.
     let foreign: Vec<_> = theirs.iter().filter(|(to, _)| !is_own(to)).copied().collect();
     let mut joined = joined(ours, if foreign.is_empty() { theirs } else { &foreign });
@@ -48,7 +48,7 @@ pub(super) fn between(
     }
     if joined.is_empty() {
         let text = format!(
-            "there is no way from {:?} to {:?}: see NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY on both hosts",
+            "no route leads from {:?} to {:?}: see NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY on both hosts",
             ours.iter().map(|from| from.address).collect::<Vec<_>>(),
             theirs.iter().map(|(to, _)| to.ip()).collect::<Vec<_>>(),
         );
@@ -58,14 +58,14 @@ pub(super) fn between(
     let (count, chunk) = match (within, shared) {
         (true, false) => (WITHIN, CHUNKS.0),
         (true, true) => (WITHIN, CHUNKS.1),
-        (false, _) => (MOST_PATHS, CHUNKS.2),
+        (false, _) => (MAX_PATHS, CHUNKS.2),
     };
-    Ok(Ways { paths: spread(&joined, count), chunk })
+    Ok(Routes { paths: spread(&joined, count), chunk })
 }
 
 /// All pairs in one subnet; where there are none, whatever the kernel reaches through a router.
-fn joined(ours: &[Interface], theirs: &[(SocketAddr, u8)]) -> Vec<Way> {
-    let mut joined: Vec<Way> = Vec::new();
+fn joined(ours: &[Interface], theirs: &[(SocketAddr, u8)]) -> Vec<Route> {
+    let mut joined: Vec<Route> = Vec::new();
     for (to, prefix) in theirs {
         let near = ours.iter().filter(|from| near(from.address, to.ip(), from.prefix.min(*prefix)));
         joined.extend(near.map(|from| (Some(from.address), *to)));
@@ -80,13 +80,13 @@ fn joined(ours: &[Interface], theirs: &[(SocketAddr, u8)]) -> Vec<Way> {
 }
 
 /// So many of these, some of them several times: all alike, and all addresses of either side alike.
-fn spread(joined: &[Way], count: usize) -> Vec<Way> {
-    let mut paths: Vec<Way> = Vec::new();
+fn spread(joined: &[Route], count: usize) -> Vec<Route> {
+    let mut paths: Vec<Route> = Vec::new();
     for _ in 0..count {
-        let times = |same: &dyn Fn(&Way) -> bool| paths.iter().filter(|path| same(path)).count();
-        let least = joined.iter().min_by_key(|way| {
-            let ends = times(&|path| path.0 == way.0) + times(&|path| path.1 == way.1);
-            (times(&|path| path == *way), ends)
+        let times = |same: &dyn Fn(&Route) -> bool| paths.iter().filter(|path| same(path)).count();
+        let least = joined.iter().min_by_key(|route| {
+            let ends = times(&|path| path.0 == route.0) + times(&|path| path.1 == route.1);
+            (times(&|path| path == *route), ends)
         });
         paths.extend(least);
     }
@@ -112,10 +112,10 @@ mod tests {
         Interface { name: String::new(), address, prefix, speed: None, path: None }
     }
 
-    fn ways(from: &[(&str, u8)], to: &[(&str, u8)]) -> Option<Vec<(String, String)>> {
+    fn routes(from: &[(&str, u8)], to: &[(&str, u8)]) -> Option<Vec<(String, String)>> {
         let from: Vec<_> = from.iter().map(|(address, prefix)| ours(address, *prefix)).collect();
         let to: Vec<_> = to.iter().map(|(to, prefix)| (to.parse().unwrap(), *prefix)).collect();
-        let said = |(from, to): Way| {
+        let said = |(from, to): Route| {
             (from.map_or("any".to_owned(), |from| from.to_string()), to.to_string())
         };
         // The host has an interface besides that was not chosen.
@@ -126,12 +126,14 @@ mod tests {
 
     #[test]
     fn same_subnets_are_joined() {
-        let both =
-            ways(&[("10.1.0.1", 24), ("10.2.0.1", 24)], &[("10.1.0.9:5", 24), ("10.2.0.9:6", 24)])
-                .unwrap();
-        assert_eq!(both.len(), MOST_PATHS);
+        let both = routes(
+            &[("10.1.0.1", 24), ("10.2.0.1", 24)],
+            &[("10.1.0.9:5", 24), ("10.2.0.9:6", 24)],
+        )
+        .unwrap();
+        assert_eq!(both.len(), MAX_PATHS);
         let first = ("10.1.0.1".to_owned(), "10.1.0.9:5".to_owned());
-        assert_eq!(both.iter().filter(|way| **way == first).count(), MOST_PATHS / 2);
+        assert_eq!(both.iter().filter(|route| **route == first).count(), MAX_PATHS / 2);
     }
 
     #[test]
@@ -141,44 +143,48 @@ mod tests {
             let to: Vec<_> = (0..count).map(|at| format!("10.1.0.{}:5", 101 + at)).collect();
             let from: Vec<_> = from.iter().map(|from| (from.as_str(), 24)).collect();
             let to: Vec<_> = to.iter().map(|to| (to.as_str(), 24)).collect();
-            let ways = ways(&from, &to).unwrap();
-            let most = MOST_PATHS.div_ceil(count);
+            let routes = routes(&from, &to).unwrap();
+            let most = MAX_PATHS.div_ceil(count);
             for (address, _) in &from {
-                let times = ways.iter().filter(|way| way.0 == *address).count();
-                assert!((MOST_PATHS / count..=most).contains(&times), "{address}: {ways:?}");
+                let times = routes.iter().filter(|route| route.0 == *address).count();
+                assert!((MAX_PATHS / count..=most).contains(&times), "{address}: {routes:?}");
             }
             for (address, _) in &to {
-                let times = ways.iter().filter(|way| way.1 == *address).count();
-                assert!((MOST_PATHS / count..=most).contains(&times), "{address}: {ways:?}");
+                let times = routes.iter().filter(|route| route.1 == *address).count();
+                assert!((MAX_PATHS / count..=most).contains(&times), "{address}: {routes:?}");
             }
         }
     }
 
     #[test]
-    fn an_address_that_both_hosts_have_is_no_way() {
+    fn an_address_that_both_hosts_have_is_no_route() {
         let bridge = ("172.18.0.1", 16);
         let joined =
-            ways(&[("10.1.0.1", 24), bridge], &[("172.18.0.1:5", 16), ("10.1.0.9:6", 24)]).unwrap();
-        let way = ("10.1.0.1".to_owned(), "10.1.0.9:6".to_owned());
-        assert_eq!(joined, vec![way; MOST_PATHS]);
-        let routed = ways(&[("10.1.0.1", 24), bridge], &[("172.18.0.1:5", 16), ("10.2.0.9:6", 24)]);
-        assert_eq!(routed.unwrap(), vec![("any".to_owned(), "10.2.0.9:6".to_owned()); MOST_PATHS]);
+            routes(&[("10.1.0.1", 24), bridge], &[("172.18.0.1:5", 16), ("10.1.0.9:6", 24)])
+                .unwrap();
+        let route = ("10.1.0.1".to_owned(), "10.1.0.9:6".to_owned());
+        assert_eq!(joined, vec![route; MAX_PATHS]);
+        let routed =
+            routes(&[("10.1.0.1", 24), bridge], &[("172.18.0.1:5", 16), ("10.2.0.9:6", 24)]);
+        assert_eq!(routed.unwrap(), vec![("any".to_owned(), "10.2.0.9:6".to_owned()); MAX_PATHS]);
     }
 
     #[test]
     fn other_subnets_are_left_to_the_kernel() {
-        let routed = ways(&[("10.1.0.1", 24)], &[("10.7.0.9:5", 24), ("[fd00::1]:6", 64)]).unwrap();
-        assert_eq!(routed, vec![("any".to_owned(), "10.7.0.9:5".to_owned()); MOST_PATHS]);
-        assert_eq!(ways(&[("10.1.0.1", 24)], &[("[fd00::1]:6", 64)]), None);
-        assert_eq!(ways(&[("10.1.0.1", 24)], &[("127.0.0.1:6", 8)]), None);
+        let routed =
+            routes(&[("10.1.0.1", 24)], &[("10.7.0.9:5", 24), ("[fd00::1]:6", 64)]).unwrap();
+        assert_eq!(routed, vec![("any".to_owned(), "10.7.0.9:5".to_owned()); MAX_PATHS]);
+        assert_eq!(routes(&[("10.1.0.1", 24)], &[("[fd00::1]:6", 64)]), None);
+        assert_eq!(routes(&[("10.1.0.1", 24)], &[("127.0.0.1:6", 8)]), None);
     }
 
     #[test]
     fn within_a_host_there_are_few() {
-        let within = ways(&[("127.0.0.1", 8)], &[("127.0.0.1:5", 8)]).unwrap();
+        let within = routes(&[("127.0.0.1", 8)], &[("127.0.0.1:5", 8)]).unwrap();
         assert_eq!(within, vec![("127.0.0.1".to_owned(), "127.0.0.1:5".to_owned()); WITHIN]);
         // Also where the other process has chosen more interfaces.
-        let within = ways(&[("10.1.0.1", 24)], &[("10.1.0.1:5", 24), ("10.9.0.1:6", 24)]).unwrap();
+        let within =
+            routes(&[("10.1.0.1", 24)], &[("10.1.0.1:5", 24), ("10.9.0.1:6", 24)]).unwrap();
         assert_eq!(within, vec![("10.1.0.1".to_owned(), "10.1.0.1:5".to_owned()); WITHIN]);
     }
 }

@@ -1,0 +1,272 @@
+//! Paths come and go: what the transport's state machine asks for is done, what happens to sockets is told to it.
+//! Not what moves over them (`moving`), nor how they are connected (`manager`).
+
+use std::{
+    net::SocketAddr,
+    os::fd::OwnedFd,
+    sync::{Weak, atomic::Ordering},
+    time::Duration,
+};
+
+use busbw_multipath::{Action, ConnectError, End, Loss, Notice, Port, frame::Hello};
+use nccl_plugin_abi::net_stats::NetConnection;
+use rustix::io::Errno;
+
+use super::{
+    Connection, counts,
+    stream::{Stream, ended_by},
+};
+use crate::{
+    log,
+    multipath::{
+        locks::{lock, try_lock},
+        manager::{CONNECT_TIMEOUT, Connect, Managed},
+        sockets,
+    },
+};
+
+impl Connection {
+    /// Does what the state machine asks for. No lock is held.
+    pub(super) fn perform(&self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Connect { path, epoch, port, timeout } => {
+                    let connect = self.connect(path, self.itself.clone(), epoch);
+                    let address = self.paths[path].from.or(self.kept_address(path));
+                    let from = address.zip(port).map(|(ip, Port(port))| SocketAddr::new(ip, port));
+                    self.manager.connect(Connect {
+                        from: from.or(connect.from),
+                        timeout: timeout.unwrap_or(CONNECT_TIMEOUT),
+                        ..connect
+                    });
+                }
+                Action::Probe(path) => {
+                    self.manager.connect(self.connect(path, self.itself.clone(), Hello::PROBE));
+                }
+                Action::Ping(path) => {
+                    self.with_path(path, |_, stream| stream.ping().err().map(ended_by))
+                }
+                Action::Inspect(path) => self.with_path(path, |connection, stream| {
+                    lock(&connection.core).inspected(path, &stream.health(), connection.now())
+                }),
+                Action::Hedge(path) => {
+                    // Whoever has the path right now may just read what is late.
+                    if let Some(mut stream) = try_lock(&self.paths[path].stream)
+                        && let Some(stream) = &mut *stream
+                    {
+                        lock(&self.core).hedge(path, self.now(), stream.writing());
+                    }
+                }
+                Action::Notify(notice) => self.notify(&notice),
+            }
+        }
+    }
+
+    /// Does something with a path that is up, which may find that it is lost.
+    fn with_path(&self, path: usize, look: impl FnOnce(&Connection, &mut Stream) -> Option<Loss>) {
+        let mut stream = lock(&self.paths[path].stream);
+        let Some(up) = &mut *stream else { return };
+        if let Some(loss) = look(self, up) {
+            self.lose(path, &mut stream, &loss);
+        }
+    }
+
+    fn notify(&self, notice: &Notice) {
+        match notice {
+            Notice::Lost { path, why, now } => {
+                let to = self.paths[*path].to;
+                log::info(&format!("NET/busbw: path {path} to {to} was lost ({why}): {now}"));
+            }
+            Notice::NotConnected { path, why } => {
+                let to = self.paths[*path].to;
+                log::info(&format!("NET/busbw: path {path} to {to}: {why}; it is tried again"));
+            }
+        }
+    }
+
+    /// To connect a path from any port.
+    fn connect(&self, path: usize, whom: Weak<Connection>, epoch: u32) -> Connect {
+        let super::Path { from, to, .. } = self.paths[path];
+        let from = from.map(|from| SocketAddr::new(from, 0));
+        // There are at most MAX_PATHS.
+        let hello = Hello { path: path as u16, epoch, ..self.hello };
+        Connect { whom, from, to, hello, timeout: CONNECT_TIMEOUT }
+    }
+
+    /// The address that a path had where the kernel has chosen it.
+    fn kept_address(&self, path: usize) -> Option<std::net::IpAddr> {
+        self.paths[path].kernel.last_local().map(|at| at.ip())
+    }
+
+    /// A path is up.
+    pub(in crate::multipath) fn connected(&self, hello: &Hello, socket: OwnedFd) {
+        let number = usize::from(hello.path);
+        let path = &self.paths[number];
+        let mut stream = lock(&path.stream);
+        if stream.is_some() || self.ended.get().is_some() {
+            return;
+        }
+        // Before the kernel can tell of this one's.
+        path.ended.store(false, Ordering::Release);
+        if let Err(error) = self.events.add(&socket, number) {
+            drop(stream);
+            self.not_connected(hello.path, error);
+            return;
+        }
+        let mut actions = Vec::new();
+        *stream = Some(Stream::new(socket));
+        lock(&self.core).connected(number, self.now(), &mut actions);
+        path.writable.store(true, Ordering::Release);
+        drop(stream);
+        self.perform(actions);
+    }
+
+    /// The other side has no such connection any more.
+    pub(in crate::multipath) fn gone(&self) {
+        lock(&self.core).gone();
+        self.note_end();
+    }
+
+    /// A path did not come up.
+    pub(in crate::multipath) fn not_connected(&self, path: u16, error: Errno) {
+        let why = match error {
+            Errno::CONNREFUSED | Errno::CONNRESET => ConnectError::Refused,
+            Errno::ADDRINUSE | Errno::ADDRNOTAVAIL => ConnectError::PortTaken,
+            _ => ConnectError::Other,
+        };
+        let (mut actions, text) = (Vec::new(), error.to_string());
+        lock(&self.core).not_connected(path.into(), why, &text, self.now(), &mut actions);
+        self.perform(actions);
+    }
+
+    /// The other host has answered a probe.
+    pub(in crate::multipath) fn probe_answered(&self) {
+        lock(&self.core).probe_answered();
+    }
+
+    /// It has not, so far as is known.
+    pub(in crate::multipath) fn probe_unanswered(&self, error: Errno) {
+        let mut core = lock(&self.core);
+        match error {
+            Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH => {
+                core.probe_unanswered(self.now());
+            }
+            Errno::CONNREFUSED | Errno::CONNRESET => core.probe_answered(),
+            // Our own trouble.
+            _ => {}
+        }
+    }
+
+    /// A path is lost: what it had goes over the others.
+    pub(super) fn lose(&self, path: usize, stream: &mut Option<Stream>, loss: &Loss) {
+        let Some(up) = stream.take() else { return };
+        let health = up.health();
+        sockets::give_up(&up.socket);
+        let known = sockets::health(&up.socket);
+        let round_trip = Duration::from_micros(known.map_or(0, |known| known.rtt.into()));
+        let port = sockets::local(&up.socket).map(|at| Port(at.port()));
+        let mut actions = Vec::new();
+        let now = self.now();
+        lock(&self.core).lost(path, loss, &health, (port, round_trip), now, &mut actions);
+        self.paths[path].kernel.ended(up.socket);
+        // It only asks the manager, and tells: it locks no path.
+        self.perform(actions);
+        self.watch();
+    }
+
+    /// Ends every path; those on which the other side can be told so.
+    pub(in crate::multipath) fn end(&self) -> Vec<OwnedFd> {
+        lock(&self.core).forget_losses();
+        let counted = NetConnection { closed: true, ..self.counted() };
+        let told = counted.paths.iter().map(counts::told).collect::<Vec<_>>().join("; ");
+        log::info(&format!("NET/busbw: paths to {}: {told}", counted.peer));
+        if let Some(stats) = self.manager.stats() {
+            stats.closed(&self.itself, counted);
+        }
+        let mut sockets = Vec::new();
+        for path in &self.paths {
+            let stream = lock(&path.stream).take();
+            sockets.extend(stream.and_then(Stream::ended));
+        }
+        // Nobody is to connect them again.
+        lock(&self.core).take_down(self.now());
+        sockets
+    }
+
+    /// Ends every path, whatever is on its way: NCCL's memory is not touched any more.
+    pub(in crate::multipath) fn abort(&self) {
+        if self.aborted.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // First, so that a path that is just coming up finds nothing any more.
+        lock(&self.core).abort();
+        self.note_end();
+        self.end().into_iter().for_each(|socket| self.manager.leave(socket));
+        self.manager.connect(self.connect(0, Weak::new(), Hello::ABORT));
+    }
+
+    /// Whether everything is acknowledged.
+    pub(in crate::multipath) fn is_idle(&self) -> bool {
+        lock(&self.core).is_idle()
+    }
+
+    /// Keeps why the connection has ended where callers see it without a lock.
+    fn note_end(&self) {
+        let end = lock(&self.core).end().map(|end| (end.told(&self.paths[0].to), *end));
+        if let Some(end) = end {
+            let _ = self.ended.set(end);
+        }
+    }
+
+    pub(super) fn watch(&self) {
+        if !self.watched.swap(true, Ordering::SeqCst) {
+            self.manager.watch(self.itself.clone());
+        }
+    }
+
+    /// Why the connection has failed, if none of its ends has wanted that.
+    pub(super) fn broken(&self) -> Option<String> {
+        let (told, end): &(String, End) = self.ended.get()?;
+        (!end.is_wanted()).then(|| told.clone())
+    }
+}
+
+impl Managed for Connection {
+    /// Looks whether anything is stuck, and has missing paths connected. Whether there is a reason to look again.
+    fn check(&self) -> bool {
+        if self.ended.get().is_some() {
+            // NCCL may close it much later.
+            self.read_last();
+            if self.is_up() {
+                self.end().into_iter().for_each(|socket| self.manager.leave(socket));
+            }
+            return false;
+        }
+        self.collect();
+        for (number, path) in self.paths.iter().enumerate() {
+            self.move_path(number, &mut lock(&path.stream));
+        }
+        let mut actions = Vec::new();
+        let again = lock(&self.core).check_paths(self.now(), &mut actions);
+        self.perform(actions);
+        self.note_end();
+        self.check_late();
+        again
+    }
+
+    fn is_behind(&self) -> bool {
+        !self.is_idle() && self.ended.get().is_none()
+    }
+
+    /// The manager stops looking; false if something came in between.
+    fn unwatch(&self) -> bool {
+        self.watched.store(false, Ordering::SeqCst);
+        !self.is_behind() || self.watched.swap(true, Ordering::SeqCst)
+    }
+
+    fn cut(&self, path: usize) {
+        if let Some(stream) = &*lock(&self.paths[path % self.paths.len()].stream) {
+            sockets::cut(&stream.socket);
+        }
+    }
+}
