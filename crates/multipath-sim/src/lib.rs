@@ -2,7 +2,7 @@
 //! Not the transport (`busbw-multipath`).
 //!
 //! A [`Simulation`] has [links](link), [routes](network) between hosts, TCP connections and [datagrams](datagram) over them. The
-//! same seed and the same calls give the same result, bit for bit: there are no threads and no clocks.
+//! same seed and the same calls give the same result, bit for bit: there are no threads and no clocks. [`transport`] has whole connections of the multipath transport over it.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod packet;
 mod random;
 mod simulation;
 pub mod tcp;
+pub mod transport;
 
 pub use self::{
     content::Content,

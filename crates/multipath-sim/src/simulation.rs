@@ -31,6 +31,12 @@ impl Socket {
         Socket { connects: !self.connects, ..self }
     }
 
+    /// Whether it is the end that has connected.
+    #[must_use]
+    pub fn connects(self) -> bool {
+        self.connects
+    }
+
     /// Which connection of the simulation's it is an end of.
     #[must_use]
     pub fn connection(self) -> usize {
@@ -391,6 +397,12 @@ impl Simulation {
         let socket = Socket { connection: self.connections.len() - 1, connects: true };
         self.after(socket, News::default());
         socket
+    }
+
+    /// The listener that a connection was made to.
+    #[must_use]
+    pub fn listener(&self, socket: Socket) -> usize {
+        self.connections[socket.connection].listener
     }
 
     /// Bytes that can be written now.
