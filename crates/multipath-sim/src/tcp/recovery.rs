@@ -307,7 +307,7 @@ impl Sending {
     }
 
     /// Where the peer's window is closed and nothing is in flight, it is asked now and then.
-    fn set_persist(&mut self, now: Time) {
+    pub(super) fn set_persist(&mut self, now: Time) {
         let is_held_up =
             self.sent.is_empty() && self.next < self.written && self.next >= self.allowed;
         if !is_held_up {

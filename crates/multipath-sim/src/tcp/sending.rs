@@ -228,6 +228,7 @@ impl Sending {
         self.is_paced = false;
         let unsent = self.next < self.written.min(self.allowed);
         if self.lost == 0 && !unsent {
+            self.set_persist(now);
             self.is_limited = self.in_flight >= self.window.cwnd;
             return None;
         }

@@ -32,9 +32,19 @@ impl Outgoing {
         self.written.is_some()
     }
 
-    /// Chunks that are not written completely.
+    /// Chunks that are being written: tiny ones together, of which the first may be written completely.
     pub(super) fn writing(&mut self) -> &mut [Chunk<Place>] {
         &mut self.chunks
+    }
+
+    /// How many of them are not written completely.
+    pub(super) fn unwritten(&self) -> usize {
+        let mut end = 0;
+        let is_unwritten = |chunk: &&Chunk<Place>| {
+            end += Frame::BYTES + chunk.header.bytes();
+            self.written.is_some_and(|written| written < end)
+        };
+        self.chunks.iter().filter(is_unwritten).count()
     }
 
     /// Writes what `next` gives until there is no room (then false) or nothing more (then true).

@@ -34,7 +34,9 @@ pub struct Receiving {
     has_come: bool,
     watched: bool,
     busy: Time,
-    pub(super) next_check: Option<Time>,
+    next_check: Option<Time>,
+    /// Where no path is up, whoever tests sees now and then whether that is for too long.
+    next_poll: Option<Time>,
 }
 
 impl Receiving {
@@ -54,6 +56,7 @@ impl Receiving {
             watched: false,
             busy: Time::default(),
             next_check: None,
+            next_poll: None,
         }
     }
 
@@ -241,6 +244,9 @@ impl Receiving {
         if self.core.paths_up() == 0 {
             self.core.check(simulation.now());
             self.note_failure();
+            if self.is_polling && self.open > 0 && self.failure.is_none() {
+                self.next_poll.get_or_insert(simulation.now() + CHECK_INTERVAL);
+            }
         }
     }
 
@@ -315,6 +321,12 @@ impl Receiving {
         while let Some(at) = self.handshakes.iter().position(|(.., until)| *until <= now) {
             simulation.close(self.handshakes.swap_remove(at).0);
         }
+        if self.next_poll.is_some_and(|at| at <= now) {
+            self.next_poll = None;
+            if self.is_polling {
+                self.progress(simulation);
+            }
+        }
         if self.next_check.is_some_and(|at| at <= now) {
             self.next_check = None;
             if !self.is_closed {
@@ -328,7 +340,8 @@ impl Receiving {
     /// When [`Receiving::timers`] is to be called next.
     pub(super) fn due(&self) -> Option<Time> {
         let handshakes = self.handshakes.iter().map(|(.., until)| *until);
-        self.next_check.into_iter().chain(handshakes).min()
+        let timers = [self.next_check, self.next_poll];
+        timers.into_iter().flatten().chain(handshakes).min()
     }
 
     /// Whether its caller tests requests all the time, from now on.
@@ -342,6 +355,22 @@ impl Receiving {
     #[must_use]
     pub fn core(&self) -> &Receiver<Place> {
         &self.core
+    }
+
+    /// How its paths are, for people who look for a fault.
+    pub fn described(&self, simulation: &mut Simulation) -> String {
+        let paths = self.paths.iter().enumerate().filter_map(|(number, path)| {
+            let path = path.as_ref()?;
+            let (is_up, readable) = (simulation.is_up(path.socket), simulation.readable(path.socket));
+            let (is_reading, waits) = (path.parser.is_reading(), path.parser.is_waiting());
+            let info = simulation.info(path.socket);
+            Some(format!(
+                "\n  {number}: up {is_up}, readable {readable}, in a chunk {is_reading}, waits {waits}, {info:?}"
+            ))
+        });
+        let paths: String = paths.collect();
+        let (up, kept) = (self.core.paths_up(), self.core.kept());
+        format!("{up} paths, kept {kept:?}, open {}, fin {}{paths}", self.open, self.core.has_fin())
     }
 
     /// Sockets that it has.

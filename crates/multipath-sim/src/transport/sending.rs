@@ -56,8 +56,9 @@ pub struct Sending {
     is_ended: bool,
     watched: bool,
     busy: Time,
-    pub(super) next_check: Option<Time>,
-    pub(super) next_late: Option<Time>,
+    next_check: Option<Time>,
+    next_late: Option<Time>,
+    checked_late: Time,
     notices: Vec<Notice>,
 }
 
@@ -92,6 +93,7 @@ impl Sending {
             busy: now,
             next_check: Some(now + CHECK_INTERVAL),
             next_late: None,
+            checked_late: now,
             notices: Vec::new(),
             settings,
         };
@@ -233,14 +235,15 @@ impl Sending {
 
     pub(super) fn progress(&mut self, simulation: &mut Simulation) {
         self.move_on(simulation);
-        let now = simulation.now();
-        if self.next_late.is_none_or(|at| at <= now) {
-            self.check_late(simulation);
-        }
+        self.check_late(simulation);
     }
 
     fn check_late(&mut self, simulation: &mut Simulation) {
         let now = simulation.now();
+        if now.since(self.checked_late) < LATE_INTERVAL {
+            return;
+        }
+        self.checked_late = now;
         let mut actions = Vec::new();
         self.core.check_late(now, &mut actions);
         let has_more = !actions.is_empty();
@@ -271,7 +274,7 @@ impl Sending {
         let Some(path) = &mut self.paths[number] else { return false };
         let (delivered, mut loss) = path.read(simulation);
         if let Some(count) = delivered {
-            let unwritten = path.writing().len();
+            let unwritten = path.unwritten();
             let Sending { results, open, core, .. } = self;
             let acknowledged =
                 core.acknowledged(number, count, unwritten, simulation.now(), |request, bytes| {
@@ -577,9 +580,7 @@ impl Sending {
         }
         self.perform(actions, simulation);
         self.note_end();
-        if self.next_late.is_none_or(|at| at <= now) {
-            self.check_late(simulation);
-        }
+        self.check_late(simulation);
         if let Some(until) = self.draining
             && (self.core.is_idle() || self.end.is_some() || now >= until)
         {
@@ -617,6 +618,19 @@ impl Sending {
     #[must_use]
     pub fn notices(&self) -> &[Notice] {
         &self.notices
+    }
+
+    /// How its paths are, for people who look for a fault.
+    pub fn described(&self, simulation: &mut Simulation) -> String {
+        let paths = self.paths.iter().enumerate().map(|(number, path)| {
+            let (state, in_flight) = (self.core.state(number), self.core.in_flight(number));
+            let info = path.as_ref().and_then(|path| simulation.info(path.socket));
+            let writing = path.as_ref().is_some_and(Outgoing::is_writing);
+            format!("\n  {number}: {state:?}, {in_flight} in flight, writing {writing}, {info:?}")
+        });
+        let paths: String = paths.collect();
+        let (work, connecting) = (self.core.work(), self.connecting.len());
+        format!("work {work:?}, open {}, {connecting} connecting{paths}", self.open)
     }
 
     /// Sockets that it has.

@@ -410,6 +410,12 @@ pub fn run(scenario: &Scenario, seed: u64) -> Outcome {
     }
     let ended = run.time();
     let (sent, arrived) = (run.sent, run.arrived);
+    if !run.is_done() {
+        run.world.with(run.pair, |pair, simulation| {
+            println!("receiver: {}", pair.receiving.described(simulation));
+            println!("sender: {}", pair.sending.described(simulation));
+        });
+    }
     assert!(
         run.is_done(),
         "after {ended:?}: {sent} of {all} sent, {arrived} arrived; {:?}, {:?}",

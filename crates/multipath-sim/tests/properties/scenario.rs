@@ -205,14 +205,15 @@ fn faults(random: &mut Random, links: usize, paths: usize, span: Duration) -> Ve
         let from = random.time(span);
         let link =
             if random.chance(0.25) { None } else { Some(random.below(links as u64) as usize) };
-        let mut to = from + random.time(*random.clone().one(&[30 * MILLI, 800 * MILLI, 3 * SECOND]));
+        let mut to =
+            from + random.time(*random.clone().one(&[30 * MILLI, 800 * MILLI, 3 * SECOND]));
         let (on, off) = match random.below(6) {
             0 | 1 => (Change::Blackhole(true), Change::Blackhole(false)),
             2 => (Change::Up(false), Change::Up(true)),
-            // Who is refused for 2 s gives up.
+            // Who is refused for 2 s gives up; an attempt that hears nothing then takes 1 s of them.
             3 if !has_resets => {
                 has_resets = true;
-                to = to.min(from + 1500 * MILLI);
+                to = to.min(from + 600 * MILLI);
                 (Change::Resets(true), Change::Resets(false))
             }
             4 => (Change::Mtu(1400), Change::Mtu(0)),
