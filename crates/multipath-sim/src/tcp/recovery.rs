@@ -379,6 +379,9 @@ impl Sending {
         self.control.timed_out();
         self.phase = Phase::Loss;
         self.recovered = self.next;
+        if self.timeouts == 0 {
+            self.stuck_since = self.sent[0].at;
+        }
         self.timeouts = self.timeouts.saturating_add(1);
         let segment = self.segment;
         for sent in self.sent.iter_mut().filter(|sent| sent.state == State::Flying) {

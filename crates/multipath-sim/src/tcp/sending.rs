@@ -83,6 +83,8 @@ pub(super) struct Sending {
     pub(super) trip: RoundTrip,
     pub(super) timeouts: u8,
     pub(super) heard: Time,
+    /// When what timed out first, and was not acknowledged since, was sent.
+    pub(super) stuck_since: Time,
     /// The newest sending of which anything has arrived: when, its end, and its round trip (RACK, RFC 8985).
     pub(super) rack: (Time, u64, Duration),
     pub(super) is_reordering: bool,
@@ -138,6 +140,7 @@ impl Sending {
             trip: RoundTrip::default(),
             timeouts: 0,
             heard: now,
+            stuck_since: now,
             rack: (Time::default(), 0, Duration::ZERO),
             is_reordering: false,
             highest_sack: 0,

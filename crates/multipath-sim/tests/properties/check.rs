@@ -414,6 +414,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> Outcome {
         run.world.with(run.pair, |pair, simulation| {
             println!("receiver: {}", pair.receiving.described(simulation));
             println!("sender: {}", pair.sending.described(simulation));
+            println!("notices: {:?}", pair.sending.notices());
         });
     }
     assert!(
