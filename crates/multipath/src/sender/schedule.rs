@@ -27,6 +27,11 @@ pub(super) struct Pace {
 }
 
 impl Pace {
+    /// So many nanoseconds for a KiB, as the window of an unreliable path has it.
+    pub(super) fn set(&mut self, pace: u32) {
+        self.pace = pace;
+    }
+
     /// So many bytes took so long.
     #[inline]
     pub(super) fn measured(&mut self, bytes: usize, time: Duration) {
@@ -89,7 +94,7 @@ pub(super) struct Load {
 impl Load {
     /// Nanoseconds until so many more bytes would be delivered; 0 while unknown.
     #[inline]
-    fn expected(&self, more: usize) -> u64 {
+    pub(super) fn expected(&self, more: usize) -> u64 {
         self.pace.expected(self.in_flight + more)
     }
 }
