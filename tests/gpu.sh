@@ -44,7 +44,7 @@ run_test() {
     local since
     since=$(date +%s)
     mkdir -p "$work/$name"
-    (cd "$work/$name" && timeout 170 bash -c "set -eu -o pipefail; source '$here/tests.bash'; $name") >"$work/$name.txt" 2>&1 </dev/null
+    (cd "$work/$name" && timeout 300 bash -c "set -eu -o pipefail; source '$here/tests.bash'; $name") >"$work/$name.txt" 2>&1 </dev/null
     code=$?
     ran=$((ran + 1))
     echo "$name" >>"$work/ran"
