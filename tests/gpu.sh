@@ -3,7 +3,7 @@
 #   tests/gpu.sh BUSBW [FOLDER OF NCCL-TESTS] [TEST…]
 # With nccl-tests' *_perf in that folder ("" is none), its tables are held against ours. MPI_CUDA names the folder of an Open MPI that was
 # configured --with-cuda, whose bin/mpirun and lib are then used. Exit 1 when a test fails, or when what ran and
-# what was waived is not what tests/gpu/expected.tsv says for so many GPUs; with tests named, only these run.
+# what was waived is not what tests/gpu/expected.tsv says for so many GPUs, 5 when nothing ran; with tests named, only these run.
 # Not speed: bench/nccl_tests.py measures that.
 set -u
 busbw=$(realpath "${1:?usage: tests/gpu.sh BUSBW [FOLDER OF NCCL-TESTS] [TEST…]}")
@@ -76,4 +76,8 @@ done <"$here/expected.tsv"
 # Whoever else uses the GPUs is not ours: our processes have our cache folder in their environment.
 left=$(unset XDG_CACHE_HOME; grep -lszxF "XDG_CACHE_HOME=$work/cache" /proc/[0-9]*/environ | wc -l)
 echo "# $ran ran of $wanted expected, $waived waived, $failed failed; $left processes left; $(($(date +%s) - begun)) s"
+if [ $ran = 0 ] && [ $failed = 0 ]; then
+    echo "# nothing ran: this shows nothing" >&2
+    exit 5
+fi
 [ $failed = 0 ] && [ "$ran" = "$wanted" ] && [ "$left" = 0 ]
