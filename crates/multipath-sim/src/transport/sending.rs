@@ -1,0 +1,647 @@
+//! The end of a connection that sends, in a simulation: what the plugin's threads do around `busbw_multipath::Sender`.
+//! Not the decisions: those are the transport's own.
+
+use std::{collections::HashMap, ops::Range, time::Duration};
+
+use busbw_multipath::{
+    Action, ConnectError, End, Loss, Memory, Notice, Port, Request, SMALL, Sender, Time,
+    frame::{Answer, Frame, Hello},
+};
+
+use super::{
+    CHECK_INTERVAL, CLOSE_TIMEOUT, CONNECT_TIMEOUT, IDLE_CHECK_INTERVAL, LATE_INTERVAL, LINGER,
+    Place, Settings,
+    outgoing::{Outgoing, ended_by},
+};
+use crate::{Content, Label, Random, Read, Simulation, Socket, tcp::Failure};
+
+/// Small messages that leave each at once.
+const SINGLE: usize = 2;
+
+/// A connection that is being made: a path, or a probe.
+struct Connecting {
+    socket: Socket,
+    path: usize,
+    port: u16,
+    epoch: u32,
+    is_connected: bool,
+    until: Time,
+    answer: Vec<u8>,
+}
+
+/// The sending end of a connection.
+pub struct Sending {
+    pub(super) core: Sender<Place>,
+    settings: Settings,
+    listener: usize,
+    random: Random,
+    paths: Vec<Option<Outgoing>>,
+    connecting: Vec<Connecting>,
+    closing: Vec<(Socket, Time)>,
+    /// Which links a source port's flow takes, there and back.
+    labels: HashMap<u16, [Label; 2]>,
+    /// Requests that are done, and their bytes.
+    results: HashMap<Request, usize>,
+    open: usize,
+    /// Small messages that nobody has seen done, and those that have not left.
+    small: usize,
+    gathered: Vec<Request>,
+    hot: usize,
+    /// Whether somebody calls `test` all the time.
+    pub(super) is_polling: bool,
+    end: Option<End>,
+    aborted: bool,
+    /// Closed by its caller: until when what is not acknowledged is sent still.
+    draining: Option<Time>,
+    is_ended: bool,
+    watched: bool,
+    busy: Time,
+    pub(super) next_check: Option<Time>,
+    pub(super) next_late: Option<Time>,
+    notices: Vec<Notice>,
+}
+
+impl Sending {
+    pub(super) fn new(
+        settings: Settings,
+        listener: usize,
+        mut random: Random,
+        simulation: &mut Simulation,
+    ) -> Sending {
+        let now = simulation.now();
+        let core = Sender::new(vec![0; settings.paths], settings.chunk, now);
+        let mut sending = Sending {
+            core,
+            listener,
+            random: random.split(),
+            paths: (0..settings.paths).map(|_| None).collect(),
+            connecting: Vec::new(),
+            closing: Vec::new(),
+            labels: HashMap::new(),
+            results: HashMap::new(),
+            open: 0,
+            small: 0,
+            gathered: Vec::new(),
+            hot: 0,
+            is_polling: true,
+            end: None,
+            aborted: false,
+            draining: None,
+            is_ended: false,
+            watched: true,
+            busy: now,
+            next_check: Some(now + CHECK_INTERVAL),
+            next_late: None,
+            notices: Vec::new(),
+            settings,
+        };
+        let mut actions = Vec::new();
+        sending.core.connect(&mut actions);
+        sending.perform(actions, simulation);
+        sending
+    }
+
+    // What its caller does.
+
+    /// Why the connection has ended, if it has.
+    #[must_use]
+    pub fn end(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
+    /// Sends a message; false if it does not take one now.
+    ///
+    /// # Errors
+    /// When the connection has ended.
+    pub fn send(
+        &mut self,
+        memory: Place,
+        bytes: usize,
+        request: Request,
+        simulation: &mut Simulation,
+    ) -> Result<bool, End> {
+        self.end.map_or(Ok(()), Err)?;
+        if bytes > SMALL {
+            self.open += 1;
+            self.core.push(memory, bytes, request);
+            self.watch(simulation.now());
+            self.move_on(simulation);
+            return Ok(true);
+        }
+        if !self.core.has_room(bytes) {
+            self.progress(simulation);
+            return Ok(false);
+        }
+        self.core.push_copy(Place::Copy(memory.part(0, bytes).content()), bytes);
+        self.results.insert(request, bytes);
+        self.watch(simulation.now());
+        if self.small < SINGLE {
+            self.send_small(simulation);
+        } else {
+            self.gathered.push(request);
+        }
+        self.small += 1;
+        Ok(true)
+    }
+
+    /// The bytes of a request that is done; nothing if it is not.
+    ///
+    /// # Errors
+    /// When the connection has ended before.
+    pub fn test(
+        &mut self,
+        request: Request,
+        simulation: &mut Simulation,
+    ) -> Result<Option<usize>, End> {
+        if self.gathered.contains(&request) {
+            self.gathered.clear();
+            self.send_small(simulation);
+        }
+        if !self.results.contains_key(&request) {
+            if self.end.is_some() {
+                self.read_last(simulation);
+            } else {
+                self.progress(simulation);
+            }
+        }
+        match self.results.remove(&request) {
+            None => self.end.map_or(Ok(None), Err),
+            Some(bytes) => {
+                self.small -= usize::from(bytes <= SMALL);
+                Ok(Some(bytes))
+            }
+        }
+    }
+
+    /// Memory is given back.
+    pub fn release(&mut self, memory: &Range<usize>, simulation: &mut Simulation) {
+        if self.core.reads(memory) {
+            self.abort(simulation);
+        }
+    }
+
+    /// The caller does not want it any more.
+    pub fn close(&mut self, simulation: &mut Simulation) {
+        self.is_polling = false;
+        if self.open > 0 {
+            self.abort(simulation);
+        } else {
+            self.draining = Some(simulation.now() + busbw_multipath::CONNECTION_TIMEOUT);
+            self.watch(simulation.now());
+        }
+    }
+
+    /// Its process is killed.
+    pub fn kill(&mut self, simulation: &mut Simulation) {
+        self.core.abort();
+        self.core.take_down(simulation.now());
+        self.is_ended = true;
+        self.is_polling = false;
+        let paths = self.paths.iter_mut().filter_map(Option::take).map(|path| path.socket);
+        let others = self.connecting.drain(..).map(|one| one.socket);
+        for socket in paths.chain(others).chain(self.closing.drain(..).map(|(socket, _)| socket)) {
+            simulation.close(socket);
+        }
+    }
+
+    fn abort(&mut self, simulation: &mut Simulation) {
+        if self.aborted {
+            return;
+        }
+        self.aborted = true;
+        self.core.abort();
+        self.note_end();
+        self.end_paths(simulation);
+        self.connect(0, Hello::ABORT, None, CONNECT_TIMEOUT, simulation);
+    }
+
+    // What moves.
+
+    fn send_small(&mut self, simulation: &mut Simulation) {
+        let (first, count) = (self.hot, self.paths.len());
+        for path in (first..count).chain(0..first) {
+            if self.paths[path].is_none() {
+                continue;
+            }
+            self.move_path(path, simulation);
+            if !self.core.work().1 {
+                self.hot = path;
+                return;
+            }
+        }
+    }
+
+    pub(super) fn progress(&mut self, simulation: &mut Simulation) {
+        self.move_on(simulation);
+        let now = simulation.now();
+        if self.next_late.is_none_or(|at| at <= now) {
+            self.check_late(simulation);
+        }
+    }
+
+    fn check_late(&mut self, simulation: &mut Simulation) {
+        let now = simulation.now();
+        let mut actions = Vec::new();
+        self.core.check_late(now, &mut actions);
+        let has_more = !actions.is_empty();
+        self.perform(actions, simulation);
+        self.next_late = (!self.core.is_idle() && self.is_polling).then(|| now + LATE_INTERVAL);
+        if has_more {
+            self.move_on(simulation);
+        }
+    }
+
+    fn move_on(&mut self, simulation: &mut Simulation) {
+        for path in 0..self.paths.len() {
+            self.move_path(path, simulation);
+        }
+        if !self.core.is_idle() && self.is_polling && self.next_late.is_none() {
+            self.next_late = Some(simulation.now() + LATE_INTERVAL);
+        }
+    }
+
+    fn move_path(&mut self, path: usize, simulation: &mut Simulation) {
+        if self.read_path(path, simulation) {
+            self.write_path(path, simulation);
+        }
+    }
+
+    /// Whether the path is still there.
+    fn read_path(&mut self, number: usize, simulation: &mut Simulation) -> bool {
+        let Some(path) = &mut self.paths[number] else { return false };
+        let (delivered, mut loss) = path.read(simulation);
+        if let Some(count) = delivered {
+            let unwritten = path.writing().len();
+            let Sending { results, open, core, .. } = self;
+            let acknowledged =
+                core.acknowledged(number, count, unwritten, simulation.now(), |request, bytes| {
+                    assert!(results.insert(request, bytes).is_none(), "{request} is done twice");
+                    *open -= 1;
+                });
+            assert_eq!(acknowledged, Ok(()));
+        }
+        if self.end.is_none()
+            && let Some(loss) = loss.take()
+        {
+            self.lose(number, &loss, simulation);
+            return false;
+        }
+        true
+    }
+
+    fn write_path(&mut self, number: usize, simulation: &mut Simulation) {
+        let Sending { paths, core, .. } = self;
+        let Some(path) = &mut paths[number] else { return };
+        let (has_work, is_urgent) = core.work();
+        if path.is_writing() || is_urgent || has_work && core.has_window(number) {
+            path.write(simulation, |now, chunks| core.next(number, now, chunks));
+        }
+    }
+
+    fn read_last(&mut self, simulation: &mut Simulation) {
+        for path in 0..self.paths.len() {
+            self.read_path(path, simulation);
+        }
+    }
+
+    // Paths.
+
+    fn perform(&mut self, actions: Vec<Action>, simulation: &mut Simulation) {
+        let now = simulation.now();
+        for action in actions {
+            match action {
+                Action::Connect { path, epoch, port, timeout } => {
+                    let timeout = timeout.unwrap_or(CONNECT_TIMEOUT);
+                    self.connect(path, epoch, port, timeout, simulation);
+                }
+                Action::Probe(path) => {
+                    self.connect(path, Hello::PROBE, None, CONNECT_TIMEOUT, simulation);
+                }
+                Action::Ping(path) => {
+                    if let Some(path) = &mut self.paths[path] {
+                        path.ping(simulation);
+                    }
+                }
+                Action::Inspect(path) => {
+                    let Some(outgoing) = &self.paths[path] else { continue };
+                    let health = outgoing.health(simulation);
+                    if let Some(loss) = self.core.inspected(path, &health, now) {
+                        self.lose(path, &loss, simulation);
+                    }
+                }
+                Action::Hedge(path) => {
+                    if let Some(outgoing) = &mut self.paths[path] {
+                        self.core.hedge(path, now, outgoing.writing());
+                    }
+                }
+                Action::Notify(notice) => self.notices.push(notice),
+            }
+        }
+    }
+
+    fn connect(
+        &mut self,
+        path: usize,
+        epoch: u32,
+        port: Option<Port>,
+        timeout: Duration,
+        simulation: &mut Simulation,
+    ) {
+        let port = match port {
+            Some(Port(port)) => port,
+            None => self.new_port(path, epoch),
+        };
+        let labels = self.labels[&port];
+        let socket =
+            simulation.connect(self.settings.ways, labels, self.listener, self.settings.tcp);
+        self.connecting.push(Connecting {
+            socket,
+            path,
+            port,
+            epoch,
+            is_connected: false,
+            until: simulation.now() + timeout,
+            answer: Vec::new(),
+        });
+    }
+
+    /// A source port that nobody has, as the kernel chooses one. The first ones take the links that the settings say.
+    fn new_port(&mut self, path: usize, epoch: u32) -> u16 {
+        loop {
+            let port = self.random.within(32_768..61_000) as u16;
+            if self.labels.contains_key(&port) && self.labels.len() < 10_000 {
+                continue;
+            }
+            let labels = match self.settings.labels.get(path) {
+                Some(labels) if epoch == 0 => *labels,
+                _ => [(); 2].map(|()| Label::Hash(self.random.next())),
+            };
+            self.labels.insert(port, labels);
+            return port;
+        }
+    }
+
+    fn lose(&mut self, number: usize, loss: &Loss, simulation: &mut Simulation) {
+        let Some(path) = self.paths[number].take() else { return };
+        let now = simulation.now();
+        let health = path.health(simulation);
+        let round_trip =
+            simulation.info(path.socket).map_or(Duration::ZERO, |info| info.round_trip);
+        simulation.reset(path.socket);
+        let mut actions = Vec::new();
+        let port = (Some(Port(path.port)), round_trip);
+        self.core.lost(number, loss, &health, port, now, &mut actions);
+        self.perform(actions, simulation);
+        self.watch(now);
+    }
+
+    fn note_end(&mut self) {
+        if self.end.is_none() {
+            self.end = self.core.end().copied();
+        }
+    }
+
+    /// Ends every path; the other side is told on those that are not in the middle of a chunk.
+    fn end_paths(&mut self, simulation: &mut Simulation) {
+        for path in self.paths.iter_mut().filter_map(Option::take) {
+            if path.is_writing() {
+                simulation.reset(path.socket);
+                continue;
+            }
+            simulation.write(path.socket, &Content::of(Frame::Fin.encoded().as_slice().into()));
+            simulation.shut(path.socket);
+            self.closing.push((path.socket, simulation.now() + CLOSE_TIMEOUT));
+        }
+        self.core.take_down(simulation.now());
+    }
+
+    // What happens.
+
+    /// Something has happened to a socket.
+    pub(super) fn wake(&mut self, socket: Socket, simulation: &mut Simulation) {
+        if let Some(at) = self.connecting.iter().position(|one| one.socket == socket) {
+            self.go_on_connecting(at, simulation);
+        } else if let Some(at) = self.closing.iter().position(|(one, _)| *one == socket) {
+            if is_at_its_end(socket, simulation) {
+                simulation.close(socket);
+                self.closing.swap_remove(at);
+            }
+        } else if self.is_polling && self.end.is_none() {
+            let path = self
+                .paths
+                .iter()
+                .position(|path| path.as_ref().is_some_and(|path| path.socket == socket));
+            if path.is_some() {
+                self.progress(simulation);
+            }
+        }
+    }
+
+    fn go_on_connecting(&mut self, at: usize, simulation: &mut Simulation) {
+        let one = &mut self.connecting[at];
+        if let Some(failure) = simulation.failure(one.socket) {
+            let one = self.connecting.swap_remove(at);
+            let error = match failure {
+                Failure::Refused | Failure::Reset => ConnectError::Refused,
+                Failure::TimedOut => ConnectError::Other,
+            };
+            return self.not_connected(&one, error, &format!("{failure:?}"), simulation);
+        }
+        if !one.is_connected {
+            if !simulation.is_up(one.socket) {
+                return;
+            }
+            one.is_connected = true;
+            one.until = simulation.now() + CONNECT_TIMEOUT;
+            let hello = Hello {
+                secret: [7; 16],
+                listener: self.listener as u64,
+                path: one.path as u16,
+                paths: self.paths.len() as u16,
+                epoch: one.epoch,
+            };
+            let content = Content::of(hello.encoded().as_slice().into());
+            simulation.write(one.socket, &content);
+            return;
+        }
+        match simulation.read(one.socket, Answer::BYTES - one.answer.len()) {
+            Read::Bytes(content) => {
+                let from = one.answer.len();
+                one.answer.resize(from + content.bytes(), 0);
+                content.copy_to(&mut one.answer[from..]);
+            }
+            Read::Empty => return,
+            Read::End | Read::Failed(_) => {
+                let one = self.connecting.swap_remove(at);
+                simulation.close(one.socket);
+                return self.not_connected(&one, ConnectError::Refused, "reset", simulation);
+            }
+        }
+        let Some(answer) = one.answer.first_chunk() else { return };
+        let answer = Answer::decoded(answer);
+        let one = self.connecting.swap_remove(at);
+        let now = simulation.now();
+        if one.epoch >= Hello::PROBE {
+            simulation.close(one.socket);
+            self.core.probe_answered();
+            return;
+        }
+        match answer {
+            Some(Answer::Accepted) if self.end.is_none() && !self.is_ended => {
+                self.paths[one.path] = Some(Outgoing::new(one.socket, one.port));
+                let mut actions = Vec::new();
+                self.core.connected(one.path, now, &mut actions);
+                self.perform(actions, simulation);
+                if self.is_polling {
+                    self.progress(simulation);
+                }
+            }
+            Some(Answer::Accepted) => simulation.close(one.socket),
+            Some(Answer::Gone) => {
+                simulation.close(one.socket);
+                self.core.gone();
+                self.note_end();
+            }
+            other => unreachable!("{other:?} answers a handshake"),
+        }
+    }
+
+    fn not_connected(
+        &mut self,
+        one: &Connecting,
+        error: ConnectError,
+        why: &str,
+        simulation: &mut Simulation,
+    ) {
+        let now = simulation.now();
+        match (one.epoch, error) {
+            (Hello::ABORT, _) => {}
+            (Hello::PROBE, ConnectError::Refused) => self.core.probe_answered(),
+            (Hello::PROBE, _) => self.core.probe_unanswered(now),
+            _ => {
+                let mut actions = Vec::new();
+                self.core.not_connected(one.path, error, why, now, &mut actions);
+                self.perform(actions, simulation);
+            }
+        }
+    }
+
+    fn watch(&mut self, now: Time) {
+        if !self.watched {
+            (self.watched, self.busy) = (true, now);
+            self.next_check = Some(now + CHECK_INTERVAL);
+        }
+    }
+
+    /// Timers: what the connection manager does, and what callers do now and then.
+    pub(super) fn timers(&mut self, simulation: &mut Simulation) {
+        let now = simulation.now();
+        if self.next_late.is_some_and(|at| at <= now) {
+            self.next_late = None;
+            if self.is_polling && self.end.is_none() {
+                self.progress(simulation);
+            }
+        }
+        while let Some(at) = self.connecting.iter().position(|one| one.until <= now) {
+            let one = self.connecting.swap_remove(at);
+            simulation.reset(one.socket);
+            if one.is_connected && one.epoch == Hello::PROBE {
+                self.core.probe_answered();
+            } else {
+                self.not_connected(&one, ConnectError::Other, "timed out", simulation);
+            }
+        }
+        while let Some(at) = self.closing.iter().position(|(_, until)| *until <= now) {
+            simulation.close(self.closing.swap_remove(at).0);
+        }
+        if self.next_check.is_some_and(|at| at <= now) {
+            self.next_check = None;
+            if !self.is_ended {
+                self.check(simulation);
+            }
+        }
+    }
+
+    fn check(&mut self, simulation: &mut Simulation) {
+        let now = simulation.now();
+        if self.end.is_some() {
+            self.read_last(simulation);
+            self.end_paths(simulation);
+            self.is_ended = true;
+            return;
+        }
+        self.move_on(simulation);
+        let mut actions = Vec::new();
+        if self.core.check_paths(now, &mut actions) {
+            self.busy = now;
+        }
+        self.perform(actions, simulation);
+        self.note_end();
+        if self.next_late.is_none_or(|at| at <= now) {
+            self.check_late(simulation);
+        }
+        if let Some(until) = self.draining
+            && (self.core.is_idle() || self.end.is_some() || now >= until)
+        {
+            self.end_paths(simulation);
+            self.is_ended = true;
+            return;
+        }
+        self.watched = now.since(self.busy) < LINGER || !self.core.is_idle();
+        let pause = if self.watched { CHECK_INTERVAL } else { IDLE_CHECK_INTERVAL };
+        self.next_check = Some(now + pause);
+    }
+
+    /// When [`Sending::timers`] is to be called next.
+    pub(super) fn due(&self) -> Option<Time> {
+        let connecting = self.connecting.iter().map(|one| one.until);
+        let closing = self.closing.iter().map(|(_, until)| *until);
+        let timers = [self.next_check.filter(|_| !self.is_ended), self.next_late];
+        timers.into_iter().flatten().chain(connecting).chain(closing).min()
+    }
+
+    // What tests look at.
+
+    /// The state machine.
+    #[must_use]
+    pub fn core(&self) -> &Sender<Place> {
+        &self.core
+    }
+
+    /// What it had to tell.
+    #[must_use]
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
+    }
+
+    /// Sockets that it has.
+    #[must_use]
+    pub fn sockets(&self) -> usize {
+        self.paths.iter().flatten().count() + self.connecting.len() + self.closing.len()
+    }
+
+    /// The sockets of its paths.
+    #[must_use]
+    pub fn path(&self, path: usize) -> Option<Socket> {
+        self.paths[path].as_ref().map(|path| path.socket)
+    }
+
+    /// Breaks a path, as a reset of the peer's would.
+    pub fn cut(&mut self, path: usize, simulation: &mut Simulation) {
+        let loss = ended_by(Failure::Reset);
+        if self.end.is_none() {
+            self.lose(path, &loss, simulation);
+        }
+    }
+}
+
+/// Whether the peer has closed, too. What still arrives is read.
+pub(super) fn is_at_its_end(socket: Socket, simulation: &mut Simulation) -> bool {
+    loop {
+        match simulation.read(socket, 1 << 20) {
+            Read::Bytes(_) => {}
+            Read::Empty => return false,
+            Read::End | Read::Failed(_) => return true,
+        }
+    }
+}
