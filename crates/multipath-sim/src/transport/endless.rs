@@ -97,7 +97,7 @@ impl Endless {
                     }
                     is_idle = false;
                 }
-                while flow.receives.len() < open {
+                while flow.receives.len() < open && pair.receiving.has_come() {
                     let request = flow.begun[1];
                     let buffer = Buffer::blank(request << 24, bytes);
                     let place = buffer.lend();

@@ -31,6 +31,7 @@ pub struct Receiving {
     pub(super) is_polling: bool,
     failure: Option<Error>,
     is_closed: bool,
+    has_come: bool,
     watched: bool,
     busy: Time,
     pub(super) next_check: Option<Time>,
@@ -49,6 +50,7 @@ impl Receiving {
             is_polling: true,
             failure: None,
             is_closed: false,
+            has_come: false,
             watched: false,
             busy: Time::default(),
             next_check: None,
@@ -56,6 +58,12 @@ impl Receiving {
     }
 
     // What its caller does.
+
+    /// Whether any path has come: before that, nobody has a connection to receive on.
+    #[must_use]
+    pub fn has_come(&self) -> bool {
+        self.has_come
+    }
 
     /// Why the connection has failed, if it has.
     #[must_use]
@@ -208,6 +216,7 @@ impl Receiving {
         }
         self.lose(path, simulation);
         let parser = self.core.connected(path, epoch);
+        self.has_come = true;
         self.paths[path] = Some(Incoming::new(socket, parser));
         if self.is_polling {
             self.progress(simulation);
@@ -320,6 +329,11 @@ impl Receiving {
     pub(super) fn due(&self) -> Option<Time> {
         let handshakes = self.handshakes.iter().map(|(.., until)| *until);
         self.next_check.into_iter().chain(handshakes).min()
+    }
+
+    /// Whether its caller tests requests all the time, from now on.
+    pub fn set_polling(&mut self, is_polling: bool) {
+        self.is_polling = is_polling;
     }
 
     // What tests look at.

@@ -599,6 +599,11 @@ impl Sending {
         timers.into_iter().flatten().chain(connecting).chain(closing).min()
     }
 
+    /// Whether its caller tests requests all the time, from now on.
+    pub fn set_polling(&mut self, is_polling: bool) {
+        self.is_polling = is_polling;
+    }
+
     // What tests look at.
 
     /// The state machine.

@@ -1,0 +1,58 @@
+//! What the multipath transport promises, over simulated networks drawn from seeds: every message arrives once, in order, its
+//! bytes right; memory that was taken back is not touched; a connection ends with an error within its limit when nothing gets
+//! through, and never without a cause; nothing grows without bound.
+//!
+//! BUSBW_SIM_SEEDS says how many seeds (10000), BUSBW_SIM_FIRST which is the first (0).
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod check;
+mod scenario;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use scenario::Scenario;
+
+/// Tests of a run, which share the seeds.
+const TESTS: u64 = 8;
+
+fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().expect(name))
+}
+
+fn seeds(test: u64) {
+    let (count, first) = (variable("BUSBW_SIM_SEEDS", 10_000), variable("BUSBW_SIM_FIRST", 0));
+    let mut failed = Vec::new();
+    let (mut arrived, mut ended, mut lost, mut hedged) = (0, 0, 0, 0);
+    for seed in (first..first + count).filter(|seed| seed % TESTS == test) {
+        match catch_unwind(AssertUnwindSafe(|| check::run(&Scenario::drawn(seed), seed))) {
+            Ok(outcome) => {
+                arrived += outcome.arrived;
+                ended += u64::from(outcome.sender.is_some() || outcome.receiver_failed);
+                lost += outcome.lost_paths;
+                hedged += outcome.hedged;
+            }
+            Err(_) => failed.push(seed),
+        }
+    }
+    println!(
+        "{arrived} messages, {ended} connections failed, {lost} paths lost, {hedged} chunks hedged"
+    );
+    assert!(failed.is_empty(), "seeds {failed:?}");
+    // A run in which nothing went wrong would prove nothing.
+    assert!(count < 1000 || (arrived > 1000 && ended > 10 && lost > 100 && hedged > 100));
+}
+
+macro_rules! tests {
+    ($($name:ident $number:literal)*) => { $(#[test] fn $name() { seeds($number); })* };
+}
+tests!(seeds_0 0 seeds_1 1 seeds_2 2 seeds_3 3 seeds_4 4 seeds_5 5 seeds_6 6 seeds_7 7);
+
+/// BUSBW_SIM_SEED=N: one seed, and what it is.
+#[test]
+fn one_seed() {
+    let Ok(seed) = std::env::var("BUSBW_SIM_SEED") else { return };
+    let seed = seed.parse().expect("a number");
+    let scenario = Scenario::drawn(seed);
+    println!("{scenario:#?}");
+    println!("{:?}", check::run(&scenario, seed));
+}
