@@ -3,7 +3,7 @@
 #   tests/gpu.sh BUSBW [FOLDER OF NCCL-TESTS] [TEST…]
 # With nccl-tests' *_perf in that folder ("" is none), its tables are held against ours. MPI_CUDA names the folder of an Open MPI that was
 # configured --with-cuda, whose bin/mpirun and lib are then used. Exit 1 when a test fails, or when what ran and
-# what was waived is not what tests/gpu/expected.tsv says for so many GPUs; with tests named, only these run.
+# what was waived is not what tests/gpu/expected.tsv says for so many GPUs, 5 when nothing ran; with tests named, only these run.
 # Not speed: bench/nccl_tests.py measures that.
 set -u
 busbw=$(realpath "${1:?usage: tests/gpu.sh BUSBW [FOLDER OF NCCL-TESTS] [TEST…]}")
@@ -13,7 +13,7 @@ here=$(realpath "$(dirname "$0")/gpu")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export BUSBW_NO_RECORD=1 XDG_CACHE_HOME=$work/cache
-gpus=$(nvidia-smi -L | wc -l)
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
 few=$((gpus > 4 ? 4 : gpus))
 ran=0 waived=0 failed=0
 : >"$work/ran"
@@ -44,7 +44,7 @@ run_test() {
     local since
     since=$(date +%s)
     mkdir -p "$work/$name"
-    (cd "$work/$name" && timeout 170 bash -c "set -eu -o pipefail; source '$here/tests.bash'; $name") >"$work/$name.txt" 2>&1 </dev/null
+    (cd "$work/$name" && timeout 300 bash -c "set -eu -o pipefail; source '$here/tests.bash'; $name") >"$work/$name.txt" 2>&1 </dev/null
     code=$?
     ran=$((ran + 1))
     echo "$name" >>"$work/ran"
@@ -59,7 +59,9 @@ run_test() {
 export busbw theirs here gpus few
 
 begun=$(date +%s)
-echo "# $("$busbw" --version), $gpus × $(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1), driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)"
+about() { nvidia-smi --query-gpu="$1" --format=csv,noheader | head -n 1; }
+if [ "$gpus" = 0 ]; then machine="no GPU that nvidia-smi lists"; else machine="$gpus × $(about name), driver $(about driver_version)"; fi
+echo "# $("$busbw" --version), $machine"
 for name in "${@:3}"; do
     awk -F'\t' -v name="$name" '$1 == name {found = 1} END {exit !found}' "$here/expected.tsv" || { echo "there is no test $name" >&2; exit 2; }
 done
@@ -71,6 +73,11 @@ while IFS=$'\t' read -r name needed part; do
     case $named in '  ' | *" $name "*) ;; *) continue ;; esac
     run_test "$name" "$needed" "$part"
 done <"$here/expected.tsv"
-left=$(nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>/dev/null | wc -l)
-echo "# $ran ran of $wanted expected, $waived waived, $failed failed; $left processes left on a GPU; $(($(date +%s) - begun)) s"
+# Whoever else uses the GPUs is not ours: our processes have our cache folder in their environment.
+left=$(unset XDG_CACHE_HOME; grep -lszxF "XDG_CACHE_HOME=$work/cache" /proc/[0-9]*/environ | wc -l)
+echo "# $ran ran of $wanted expected, $waived waived, $failed failed; $left processes left; $(($(date +%s) - begun)) s"
+if [ $ran = 0 ] && [ $failed = 0 ]; then
+    echo "# nothing ran: this shows nothing" >&2
+    exit 5
+fi
 [ $failed = 0 ] && [ "$ran" = "$wanted" ] && [ "$left" = 0 ]

@@ -15,6 +15,8 @@ def masked(line):
     if ROW.match(line):
         # A column's width stays, whatever its digits: blanks in front of a number belong to it.
         return re.sub(rf" *{NUMBER}", lambda found: "9" * len(found.group()), line)
+    # The number of a process may have a digit more on one side, and then a blank less before it.
+    line = re.sub(r"Pid +\d+", lambda found: "Pid".ljust(len(found.group()), "_"), line)
     line = re.sub(rf"{NUMBER} +[KMG]?B\b", "9 B", line)
     return re.sub(NUMBER, "9", line)
 

@@ -42,6 +42,7 @@ impl Hello {
 
     /// Its bytes.
     #[must_use]
+    #[inline]
     pub fn encoded(&self) -> [u8; Hello::BYTES] {
         let mut bytes = [0; Hello::BYTES];
         bytes[..2].copy_from_slice(&MAGIC.to_le_bytes());
@@ -56,6 +57,7 @@ impl Hello {
 
     /// What bytes say; nothing if they are no handshake of this version.
     #[must_use]
+    #[inline]
     pub fn decoded(bytes: &[u8; Hello::BYTES]) -> Option<Hello> {
         let hello = Hello {
             secret: take(bytes, 8),
@@ -97,18 +99,21 @@ pub struct Header {
 impl Header {
     /// Chunks of the message; an empty message has one.
     #[must_use]
+    #[inline]
     pub fn count(&self) -> u64 {
         self.total.div_ceil(u64::from(self.chunk)).max(1)
     }
 
     /// Where in the message it begins, in bytes.
     #[must_use]
+    #[inline]
     pub fn offset(&self) -> u64 {
         u64::from(self.index) * u64::from(self.chunk)
     }
 
     /// Its bytes.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> usize {
         // No chunk is longer than a u32 tells.
         (self.total - self.offset()).min(u64::from(self.chunk)) as usize
@@ -125,6 +130,7 @@ impl Frame {
 
     /// Its bytes.
     #[must_use]
+    #[inline]
     pub fn encoded(&self) -> [u8; Frame::BYTES] {
         let mut bytes = [0; Frame::BYTES];
         bytes[..2].copy_from_slice(&MAGIC.to_le_bytes());
@@ -146,6 +152,7 @@ impl Frame {
     ///
     /// # Errors
     /// When they are no frame, or its numbers contradict each other.
+    #[inline]
     pub fn decoded(bytes: &[u8; Frame::BYTES]) -> Result<Frame, Error> {
         let broken = |text: String| Error::Protocol(text);
         if u16::from_le_bytes(take(bytes, 0)) != MAGIC {
@@ -191,6 +198,7 @@ impl Answer {
 
     /// Its bytes.
     #[must_use]
+    #[inline]
     pub fn encoded(&self) -> [u8; Answer::BYTES] {
         let mut bytes = [0; Answer::BYTES];
         bytes[..2].copy_from_slice(&MAGIC.to_le_bytes());
@@ -206,6 +214,7 @@ impl Answer {
 
     /// What bytes say; nothing if they are no answer.
     #[must_use]
+    #[inline]
     pub fn decoded(bytes: &[u8; Answer::BYTES]) -> Option<Answer> {
         if u16::from_le_bytes(take(bytes, 0)) != MAGIC {
             return None;
@@ -221,6 +230,7 @@ impl Answer {
 
 /// `N` bytes from `at` on, which are there.
 #[must_use]
+#[inline]
 pub fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut part = [0; N];
     part.copy_from_slice(&bytes[at..at + N]);

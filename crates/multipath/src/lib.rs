@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod capabilities;
 pub mod frame;
 mod memory;
 mod receiver;
@@ -15,9 +16,13 @@ mod time;
 use std::time::Duration;
 
 pub use self::{
+    capabilities::Capabilities,
     memory::{Destination, Memory, Source},
-    receiver::{Duplicate, Incoming, Pause, Receiver, Target},
-    sender::{Action, Chunk, ConnectError, Counts, End, Health, Loss, Notice, Port, Sender, State},
+    receiver::{Ack, Duplicate, Incoming, Pause, Receiver, Target},
+    sender::{
+        Action, Chunk, ConnectError, Counts, End, Health, Loss, Notice, PathConfig, Port, Sender,
+        State,
+    },
     time::Time,
 };
 
@@ -30,6 +35,8 @@ pub const CONNECTION_TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes behind the oldest incomplete message that may be in flight: the receiver may have to buffer what arrives
 /// before its receive is posted.
 pub(crate) const LOOKAHEAD: usize = 16 << 20;
+
+pub(crate) use self::receiver::ACK_WINDOW;
 
 /// A request of the caller's, by its number.
 pub type Request = usize;

@@ -1,17 +1,20 @@
 //! The end of a connection that receives: chunks arrive over many paths, and go straight to where they belong.
 //! Not reading sockets, nor accepting paths.
 
+mod datagrams;
 mod incoming;
 mod requests;
 
 use std::{ops::Range, time::Duration};
 
-use self::requests::Requests;
+pub(crate) use self::datagrams::ACK_WINDOW;
 pub use self::{
+    datagrams::Ack,
     incoming::{Incoming, Pause, Target},
     requests::Duplicate,
 };
-use crate::{CONNECTION_TIMEOUT, Destination, Error, MAX_PATHS, Request, Time};
+use self::{datagrams::Arrived, requests::Requests};
+use crate::{CONNECTION_TIMEOUT, Destination, Error, MAX_PATHS, Request, Time, frame::Header};
 
 /// After so many small messages without a long one on any path, long ones are not reckoned with.
 const ALONE: u32 = 64;
@@ -34,6 +37,8 @@ pub struct Receiver<M> {
     small: u32,
     /// Duplicates that are being handed over.
     settling: usize,
+    /// What has arrived on each unreliable path.
+    arrived: Vec<Arrived>,
 }
 
 impl<M: Destination> Default for Receiver<M> {
@@ -47,6 +52,7 @@ impl<M: Destination> Default for Receiver<M> {
             failure: None,
             small: 0,
             settling: 0,
+            arrived: Vec::new(),
         }
     }
 }
@@ -178,6 +184,31 @@ impl<M: Destination> Receiver<M> {
         }
         incoming.is_alone = self.small >= ALONE;
         Ok(pause)
+    }
+
+    /// A whole chunk arrived on an unreliable path, where it has this number. Calls `done(request, bytes)` for a message that is complete. What to acknowledge;
+    /// nothing where the chunk must be sent again, since its receive is not posted.
+    ///
+    /// # Errors
+    /// When the peer says what it may not: the connection has failed.
+    pub fn datagram(
+        &mut self,
+        path: usize,
+        number: u64,
+        chunk: &Header,
+        bytes: &[u8],
+        done: impl FnMut(Request, u64),
+    ) -> Result<Option<Ack>, Error> {
+        let is_there = self.requests.put(chunk, bytes, done).inspect_err(|error| {
+            self.failure.get_or_insert(error.clone());
+        })?;
+        if !is_there {
+            return Ok(None);
+        }
+        if self.arrived.len() <= path {
+            self.arrived.resize(path + 1, Arrived::default());
+        }
+        Ok(Some(self.arrived[path].add(path, number)))
     }
 
     // Chunks that arrived while another path was writing the same one.

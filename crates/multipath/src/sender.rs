@@ -2,6 +2,8 @@
 //! Not writing them, nor connecting paths: it says what is to be written and connected.
 
 mod actions;
+mod congestion;
+mod datagram;
 mod messages;
 mod path;
 mod reconnect;
@@ -14,14 +16,14 @@ use std::ops::Range;
 
 pub use self::{
     actions::{Action, ConnectError, End, Health, Loss, Notice, Port, State},
-    path::Counts,
+    path::{Counts, PathConfig},
 };
 use self::{
     messages::Messages,
     path::{Link, Path},
     recovery::Probes,
 };
-use crate::{Error, Request, Source, Time, frame::Header};
+use crate::{Capabilities, Error, Request, Source, Time, frame::Header};
 
 /// A message of so many bytes leaves together with others.
 const TINY: usize = 256;
@@ -60,13 +62,23 @@ pub struct Sender<M> {
 }
 
 impl<M: Source> Sender<M> {
-    /// A connection of as many paths as `groups` has entries, all down. Paths with the same number there join the same two addresses.
-    /// Chunks have `chunk` bytes.
+    /// A connection over TCP of as many paths as `groups` has entries, all down. Paths with the same number there join the same two
+    /// addresses. Chunks have `chunk` bytes.
     #[must_use]
     pub fn new(groups: Vec<usize>, chunk: u32, now: Time) -> Sender<M> {
+        let stream = |addresses| PathConfig { addresses, capabilities: Capabilities::STREAM };
+        Sender::over(groups.into_iter().map(stream).collect(), chunk, now)
+    }
+
+    /// A connection over these paths, all down. Chunks have `chunk` bytes, or as many as every path takes.
+    #[must_use]
+    pub fn over(paths: Vec<PathConfig>, chunk: u32, now: Time) -> Sender<M> {
+        let most = paths.iter().map(|path| path.capabilities.max_chunk).min();
+        let chunk = most.map_or(chunk, |most| chunk.min(most)).max(1);
+        let groups = paths.iter().map(|path| path.addresses).collect();
         Sender {
             messages: Messages::default(),
-            paths: groups.iter().map(|_| Path::new(now)).collect(),
+            paths: paths.iter().map(|path| Path::new(path.capabilities, chunk, now)).collect(),
             up: 0,
             down_since: now,
             end: None,
@@ -161,7 +173,7 @@ impl<M: Source> Sender<M> {
     /// Whether another chunk may be in flight on a path.
     #[must_use]
     pub fn has_window(&self, path: usize) -> bool {
-        self.paths[path].has_room()
+        self.paths[path].has_window()
     }
 
     /// Appends what a path is to write next: one chunk, or tiny messages that leave together. Nothing where it has no room or
@@ -171,7 +183,10 @@ impl<M: Source> Sender<M> {
         if !matches!(&paths[path].link, Link::Up(up) if !up.is_suspected) {
             return;
         }
-        let has_room = paths[path].has_room();
+        let has_room = paths[path].has_window() && paths[path].is_spaced(now);
+        if !has_room && !paths[path].capabilities.is_reliable {
+            return;
+        }
         let first = messages.take_urgent(usize::MAX).or_else(|| {
             if !has_room {
                 return None;
@@ -185,14 +200,16 @@ impl<M: Source> Sender<M> {
         let is_tiny = first.header.bytes() <= TINY;
         chunks.push(first);
         while is_tiny
+            && paths[path].capabilities.is_reliable
             && chunks.len() - begin < TINY_TOGETHER
             && let Some(chunk) = messages.take_urgent(TINY)
         {
             chunks.push(chunk);
         }
-        if let Some(up) = paths[path].up() {
-            chunks[begin..].iter().for_each(|chunk| up.send(chunk.clone(), now));
+        if paths[path].capabilities.is_zero_copy {
+            chunks[begin..].iter().for_each(|chunk| messages.hold(&chunk.header));
         }
+        paths[path].send(&chunks[begin..], now);
     }
 
     /// The receiver acknowledges so many more chunks of a path, in the order in which they were handed out. The last `unwritten` of these are not
@@ -209,8 +226,14 @@ impl<M: Source> Sender<M> {
         mut done: impl FnMut(Request, usize),
     ) -> Result<(), Error> {
         let Sender { messages, paths, .. } = self;
-        paths[path]
-            .acknowledged(count, unwritten, now, |chunk| messages.acknowledged(chunk, &mut done))?;
+        let is_held = paths[path].capabilities.is_zero_copy;
+        paths[path].acknowledged(count, unwritten, now, |chunk| {
+            let is_first = messages.acknowledged(chunk, &mut done);
+            if is_held {
+                messages.release(chunk, &mut done);
+            }
+            is_first
+        })?;
         if count > 0 {
             self.blackholed = None;
         }

@@ -13,6 +13,7 @@ pub struct Time(pub u64);
 impl Time {
     /// How long after `earlier` this is; zero if it is before.
     #[must_use]
+    #[inline]
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -21,6 +22,7 @@ impl Time {
 impl Add<Duration> for Time {
     type Output = Time;
 
+    #[inline]
     fn add(self, after: Duration) -> Time {
         Time(self.0.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)))
     }
@@ -29,6 +31,7 @@ impl Add<Duration> for Time {
 impl Sub<Duration> for Time {
     type Output = Time;
 
+    #[inline]
     fn sub(self, before: Duration) -> Time {
         Time(self.0.saturating_sub(u64::try_from(before.as_nanos()).unwrap_or(u64::MAX)))
     }

@@ -2,7 +2,7 @@
 //! Not which chunks (`busbw_multipath::Sender`).
 
 use busbw_multipath::{
-    Chunk, Health, Loss, Memory, Time,
+    Chunk, Health, Loss, Memory, Port, Time,
     frame::{Answer, Frame},
 };
 
@@ -148,6 +148,8 @@ impl Outgoing {
             timeouts: info.timeouts,
             silence: info.silence,
             undelivered: Some(info.unacknowledged_bytes as usize + unwritten),
+            port: Some(Port(self.port)),
+            round_trip: info.round_trip,
         }
     }
 }

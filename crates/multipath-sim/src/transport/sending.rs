@@ -337,6 +337,7 @@ impl Sending {
                         self.core.hedge(path, now, outgoing.writing());
                     }
                 }
+                Action::GiveUp { .. } => unreachable!("every path is reliable"),
                 Action::Notify(notice) => self.notices.push(notice),
             }
         }
@@ -388,12 +389,10 @@ impl Sending {
         let Some(path) = self.paths[number].take() else { return };
         let now = simulation.now();
         let health = path.health(simulation);
-        let round_trip =
-            simulation.info(path.socket).map_or(Duration::ZERO, |info| info.round_trip);
         simulation.reset(path.socket);
         let mut actions = Vec::new();
-        let port = (Some(Port(path.port)), round_trip);
-        self.core.lost(number, loss, &health, port, now, &mut actions);
+        // No path is zero-copy, so no message waits for this one.
+        self.core.lost(number, loss, &health, now, &mut actions, |_, _| {});
         self.perform(actions, simulation);
         self.watch(now);
     }

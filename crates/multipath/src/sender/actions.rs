@@ -32,6 +32,13 @@ pub enum Action {
     Inspect(usize),
     /// Call [`hedge`](super::Sender::hedge) for this path.
     Hedge(usize),
+    /// Call [`lost`](super::Sender::lost) for this unreliable path, and connect it as is asked for then.
+    GiveUp {
+        /// The path.
+        path: usize,
+        /// Why.
+        loss: Loss,
+    },
     /// Tell people.
     Notify(Notice),
 }
@@ -69,6 +76,10 @@ pub struct Health {
     /// Bytes that it was given, and those that it would still be given of a chunk, and that the peer's host has not
     /// acknowledged; nothing if it does not say.
     pub undelivered: Option<usize>,
+    /// Its source port.
+    pub port: Option<Port>,
+    /// Its time there and back, if that is known; else zero.
+    pub round_trip: Duration,
 }
 
 /// Why a path is lost.

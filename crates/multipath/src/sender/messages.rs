@@ -22,6 +22,8 @@ struct Message<M> {
     next: u32,
     /// Chunks that are not acknowledged.
     missing: u32,
+    /// Chunks that zero-copy paths have, acknowledged or not.
+    held: u32,
     /// A bit for each that is; empty where there is one chunk only.
     acknowledged: Vec<u64>,
 }
@@ -66,7 +68,7 @@ impl<M: Source> Messages<M> {
     pub(super) fn reads(&self, addresses: &Range<usize>) -> bool {
         self.messages.iter().any(|message| {
             let memory = message.caller.as_ref().map(|(memory, _)| memory);
-            message.missing > 0 && memory.is_some_and(|memory| memory.overlaps(addresses))
+            !message.is_done() && memory.is_some_and(|memory| memory.overlaps(addresses))
         })
     }
 
@@ -108,6 +110,7 @@ impl<M: Source> Messages<M> {
             chunk,
             next: 0,
             missing: count,
+            held: 0,
             acknowledged: vec![0; words],
         });
     }
@@ -124,6 +127,7 @@ impl<M: Source> Messages<M> {
             chunk,
             next: 1,
             missing: 1,
+            held: 0,
             acknowledged: Vec::new(),
         });
         self.copies += 1;
@@ -198,24 +202,45 @@ impl<M: Source> Messages<M> {
             *word |= 1 << (chunk.index % 64);
         }
         message.missing -= 1;
-        if message.missing > 0 {
-            return true;
-        }
-        match message.caller.take() {
-            Some((_, request)) => done(request, message.total),
-            None => {
+        if message.missing == 0 {
+            if message.caller.is_none() {
                 let bytes = message.total;
                 self.copies -= 1;
                 self.copied -= bytes;
             }
+            self.finish(chunk, done);
         }
-        while self.messages.front().is_some_and(|message| message.missing == 0) {
+        true
+    }
+
+    /// A zero-copy path has a chunk: its message is not done before the path lets go of it.
+    pub(super) fn hold(&mut self, chunk: &Header) {
+        if let Some(message) = self.message(chunk) {
+            message.held += 1;
+        }
+    }
+
+    /// A zero-copy path lets go of a chunk. Calls `done(request, bytes)` where the message only waited for that.
+    pub(super) fn release(&mut self, chunk: &Header, done: impl FnOnce(Request, usize)) {
+        let Some(message) = self.message(chunk) else { return };
+        message.held = message.held.saturating_sub(1);
+        if message.missing == 0 {
+            self.finish(chunk, done);
+        }
+    }
+
+    /// A message is acknowledged: it is done unless a path holds its memory.
+    fn finish(&mut self, chunk: &Header, done: impl FnOnce(Request, usize)) {
+        let Some(message) = self.message(chunk).filter(|message| message.held == 0) else { return };
+        if let Some((_, request)) = message.caller.take() {
+            done(request, message.total);
+        }
+        while self.messages.front().is_some_and(Message::is_done) {
             self.messages.pop_front();
             self.first += 1;
             // A complete message was taken.
             self.untaken -= 1;
         }
-        true
     }
 
     /// Whether a chunk is not acknowledged.
@@ -232,6 +257,11 @@ impl<M: Source> Messages<M> {
 }
 
 impl<M> Message<M> {
+    /// Whether it is acknowledged, and no path holds its memory.
+    fn is_done(&self) -> bool {
+        self.missing == 0 && self.held == 0
+    }
+
     fn lacks(&self, index: u32) -> bool {
         let word = self.acknowledged.get(index as usize / 64);
         self.missing > 0 && word.is_none_or(|word| word >> (index % 64) & 1 == 0)

@@ -5,16 +5,30 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::{
     Chunk, Loss, Port,
+    congestion::Window,
     schedule::{Load, Pace},
 };
 use crate::{
-    Error, SMALL, Source, Time,
+    Capabilities, Error, SMALL, Source, Time,
     frame::{Frame, Header},
 };
+
+/// A path that a connection is to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathConfig {
+    /// Which pair of addresses it joins: the same number, the same pair.
+    pub addresses: usize,
+    /// What it can do.
+    pub capabilities: Capabilities,
+}
 
 /// A path, up or down.
 pub(super) struct Path<M> {
     pub(super) link: Link<M>,
+    pub(super) capabilities: Capabilities,
+    /// Of an unreliable path.
+    pub(super) window: Option<Window>,
+    chunk: u32,
     pub(super) pace: Pace,
     /// How often it was connected.
     pub(super) epoch: u32,
@@ -44,12 +58,14 @@ pub(super) enum Link<M> {
 /// A path that is up.
 pub(super) struct Up<M> {
     /// What was handed out, the oldest first.
-    flights: VecDeque<Flight<M>>,
+    pub(super) flights: VecDeque<Flight<M>>,
+    /// Number of the first of these, on this path.
+    pub(super) first: u64,
     /// Bytes of that.
     pub(super) in_flight: usize,
     since: Time,
     /// When the last acknowledgement arrived.
-    heard: Time,
+    pub(super) heard: Time,
     /// When the receiver was last asked to acknowledge, if it has not answered since.
     asked: Option<Time>,
     /// Whether what is in flight was hedged over other paths.
@@ -57,11 +73,13 @@ pub(super) struct Up<M> {
 }
 
 /// A chunk that was handed out.
-struct Flight<M> {
-    chunk: Chunk<M>,
-    sent: Time,
+pub(super) struct Flight<M> {
+    pub(super) chunk: Chunk<M>,
+    pub(super) sent: Time,
     /// Whether another path has it as well.
     is_hedged: bool,
+    /// On an unreliable path: whether it was acknowledged, or requeued as lost.
+    pub(super) is_over: bool,
 }
 
 /// A path that is not up.
@@ -103,10 +121,31 @@ impl Down {
 }
 
 impl<M: Source> Path<M> {
-    /// One that is down.
-    pub(super) fn new(now: Time) -> Path<M> {
+    /// One that is down, for chunks of so many bytes.
+    pub(super) fn new(capabilities: Capabilities, chunk: u32, now: Time) -> Path<M> {
         let link = Link::Down(Down::since(now));
-        Path { link, pace: Pace::default(), epoch: 0, counts: Counts::default() }
+        let (pace, counts) = (Pace::default(), Counts::default());
+        let window = (!capabilities.is_reliable).then(|| Window::new(chunk));
+        Path { link, capabilities, window, chunk, pace, epoch: 0, counts }
+    }
+
+    /// It is up.
+    pub(super) fn connected(&mut self, now: Time) {
+        self.pace.forget();
+        if let Some(window) = &mut self.window {
+            *window = Window::new(self.chunk);
+        }
+        self.link = Link::Up(Up::new(now));
+    }
+
+    /// Chunks are handed out.
+    pub(super) fn send(&mut self, chunks: &[Chunk<M>], now: Time) {
+        if let Some(window) = &mut self.window {
+            window.sent(now);
+        }
+        if let Link::Up(up) = &mut self.link {
+            chunks.iter().for_each(|chunk| up.send(chunk.clone(), now));
+        }
     }
 
     pub(super) fn up(&mut self) -> Option<&mut Up<M>> {
@@ -134,8 +173,23 @@ impl<M: Source> Path<M> {
     }
 
     /// Whether another chunk may be in flight.
-    pub(super) fn has_room(&self) -> bool {
-        matches!(&self.link, Link::Up(up) if !up.is_suspected && up.in_flight < self.pace.window())
+    pub(super) fn has_window(&self) -> bool {
+        let Link::Up(up) = &self.link else { return false };
+        let is_open = !up.is_suspected;
+        match &self.window {
+            None => is_open && up.in_flight < self.pace.window(),
+            Some(window) => is_open && window.has_room(up.in_flight),
+        }
+    }
+
+    /// Bytes of a whole chunk.
+    pub(super) fn chunk_bytes(&self) -> usize {
+        self.chunk as usize
+    }
+
+    /// Whether it may leave now.
+    pub(super) fn is_spaced(&self, now: Time) -> bool {
+        self.window.as_ref().is_none_or(|window| now >= window.next_send())
     }
 
     /// Nanoseconds until everything in flight is delivered; 0 while unknown.
@@ -163,6 +217,7 @@ impl<M: Source> Path<M> {
         }
         // Bytes of long messages, and since when: small ones are acknowledged late, and the caller asks for them late.
         let (mut long, mut from) = (0, None);
+        up.first += u64::from(count);
         for Flight { chunk: Chunk { header, .. }, sent, .. } in up.flights.drain(..count as usize) {
             let bytes = header.bytes();
             up.in_flight -= bytes;
@@ -190,6 +245,7 @@ impl<M: Source> Up<M> {
     pub(super) fn new(now: Time) -> Up<M> {
         Up {
             flights: VecDeque::new(),
+            first: 0,
             in_flight: 0,
             since: now,
             heard: now,
@@ -203,10 +259,17 @@ impl<M: Source> Up<M> {
         (self.heard == self.since).then_some(self.since)
     }
 
+    /// Chunks at the front that are over need no place any more.
+    pub(super) fn let_go(&mut self) {
+        while self.flights.pop_front_if(|flight| flight.is_over).is_some() {
+            self.first += 1;
+        }
+    }
+
     /// A chunk is handed out.
     pub(super) fn send(&mut self, chunk: Chunk<M>, now: Time) {
         self.in_flight += chunk.header.bytes();
-        self.flights.push_back(Flight { chunk, sent: now, is_hedged: false });
+        self.flights.push_back(Flight { chunk, sent: now, is_hedged: false, is_over: false });
     }
 
     /// Since when the oldest chunk in flight has not been acknowledged, nor anything else on this path.
@@ -250,10 +313,10 @@ impl<M: Source> Up<M> {
         copies
     }
 
-    /// Everything in flight that no other path has: this one is lost.
-    pub(super) fn lost(self) -> Vec<Chunk<M>> {
-        let flights = self.flights.into_iter().filter(|flight| !flight.is_hedged);
-        flights.map(|flight| flight.chunk).collect()
+    /// Everything in flight: this path is lost. And of each chunk whether no other path has it.
+    pub(super) fn lost(self) -> impl Iterator<Item = (Chunk<M>, bool)> {
+        let flights = self.flights.into_iter().filter(|flight| !flight.is_over);
+        flights.map(|flight| (flight.chunk, !flight.is_hedged))
     }
 }
 

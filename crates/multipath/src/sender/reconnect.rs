@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use super::{
-    Action, ConnectError, End, Health, Link, Loss, Notice, Port, Sender,
-    path::{Down, Kept, Up, keeps_port},
+    Action, ConnectError, End, Health, Link, Loss, Notice, Sender,
+    path::{Down, Kept, keeps_port},
 };
-use crate::{CONNECTION_TIMEOUT, Source, Time};
+use crate::{CONNECTION_TIMEOUT, Request, Source, Time};
 
 /// Between two attempts at a path.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(250);
@@ -54,8 +54,7 @@ impl<M: Source> Sender<M> {
             one.counts.lost += 1;
             actions.push(Action::Notify(Notice::Lost { path, why, now: "it is back".to_owned() }));
         }
-        one.pace.forget();
-        one.link = Link::Up(Up::new(now));
+        one.connected(now);
         self.up += 1;
     }
 
@@ -92,15 +91,16 @@ impl<M: Source> Sender<M> {
         }
     }
 
-    /// A path is lost: what it had in flight goes over the others. `port` was its source port, `round_trip` its time there and back if that is known.
+    /// A path is lost: what it had in flight goes over the others. Calls `done(request, bytes)` for messages that only
+    /// waited for this path to let go of their memory.
     pub fn lost(
         &mut self,
         path: usize,
         loss: &Loss,
         health: &Health,
-        (port, round_trip): (Option<Port>, Duration),
         now: Time,
         actions: &mut Vec<Action>,
+        mut done: impl FnMut(Request, usize),
     ) {
         if self.delivers(path, health) == Some(false) {
             self.blackholed.get_or_insert(now);
@@ -116,12 +116,21 @@ impl<M: Source> Sender<M> {
         let waits = up.unproven().is_some_and(|since| now.since(since) < RETRY_INTERVAL);
         // One that lets nothing through but handshakes is better off on another link.
         let keeps = up.unproven().is_none() && keeps_port(loss);
-        let chunks = up.lost();
+        let is_held = one.capabilities.is_zero_copy;
+        let mut chunks = Vec::new();
+        for (chunk, is_alone) in up.lost() {
+            if is_held {
+                self.messages.release(&chunk.header, &mut done);
+            }
+            if is_alone {
+                chunks.push(chunk);
+            }
+        }
         one.counts.requeued += chunks.len() as u64;
         if let Some(down) = one.down() {
             let (least, most) = KEPT_PORT_TIMEOUT;
-            let timeout = (2 * round_trip).clamp(least, most);
-            down.kept = port.filter(|_| keeps).map(|port| Kept { port, lost: now, timeout });
+            let timeout = (2 * health.round_trip).clamp(least, most);
+            down.kept = health.port.filter(|_| keeps).map(|port| Kept { port, lost: now, timeout });
             down.loss = Some(format!("{loss}; {} chunks went over others", chunks.len()));
         }
         self.messages.requeue(chunks);

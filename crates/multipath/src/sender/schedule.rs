@@ -27,7 +27,13 @@ pub(super) struct Pace {
 }
 
 impl Pace {
+    /// So many nanoseconds for a KiB, as the window of an unreliable path has it.
+    pub(super) fn set(&mut self, pace: u32) {
+        self.pace = pace;
+    }
+
     /// So many bytes took so long.
+    #[inline]
     pub(super) fn measured(&mut self, bytes: usize, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let pace = nanoseconds.saturating_mul(1024) / bytes.max(1) as u64;
@@ -50,22 +56,26 @@ impl Pace {
     }
 
     /// Nothing was sent for a while: it may be faster now than it was.
+    #[inline]
     pub(super) fn fade(&mut self) {
         self.pace -= self.pace / 64;
     }
 
     /// Nanoseconds until so many bytes are delivered; 0 while unknown.
+    #[inline]
     pub(super) fn expected(&self, bytes: usize) -> u64 {
         (bytes as u64).saturating_mul(self.pace.into()) / 1024
     }
 
     /// Bytes that may be in flight.
+    #[inline]
     pub(super) fn window(&self) -> usize {
         let bytes = self.rate().map_or(0.0, |rate| rate * 1024.0 * WINDOW_TIME.as_secs_f64());
         (bytes as usize).clamp(MIN_WINDOW, MAX_WINDOW)
     }
 
     /// KiB a second, if known.
+    #[inline]
     fn rate(&self) -> Option<f64> {
         (self.pace > 0).then(|| 1e9 / f64::from(self.pace))
     }
@@ -83,7 +93,8 @@ pub(super) struct Load {
 
 impl Load {
     /// Nanoseconds until so many more bytes would be delivered; 0 while unknown.
-    fn expected(&self, more: usize) -> u64 {
+    #[inline]
+    pub(super) fn expected(&self, more: usize) -> u64 {
         self.pace.expected(self.in_flight + more)
     }
 }

@@ -41,6 +41,10 @@ fn acknowledge(sender: &mut Sender<Fake>, path: usize, count: u32, now: Time) ->
     done
 }
 
+fn from_port(port: u16) -> Health {
+    Health { port: Some(Port(port)), round_trip: Duration::from_millis(1), ..Health::default() }
+}
+
 fn ended() -> Loss {
     Loss::Ended { why: "it was reset".to_owned(), timed_out: false }
 }
@@ -51,8 +55,7 @@ fn silent() -> Loss {
 
 fn lose(sender: &mut Sender<Fake>, path: usize, loss: &Loss, now: Time) -> Vec<Action> {
     let mut actions = Vec::new();
-    let port = (Some(Port(40_000)), Duration::from_millis(1));
-    sender.lost(path, loss, &Health::default(), port, now, &mut actions);
+    sender.lost(path, loss, &from_port(40_000), now, &mut actions, |_, _| {});
     actions
 }
 
@@ -163,9 +166,9 @@ fn a_path_that_fell_silent_comes_back_from_its_port() {
         (0..2).for_each(|path| assert_eq!(next(&mut sender, path, at(1)).len(), 1));
         (0..2).for_each(|path| assert_eq!(acknowledge(&mut sender, path, 1, at(2)), []));
         let mut actions = Vec::new();
+        let health = from_port(port);
         let port = Port(port);
-        let known = (Some(port), Duration::from_millis(1));
-        sender.lost(0, &silent(), &Health::default(), known, at(1000), &mut actions);
+        sender.lost(0, &silent(), &health, at(1000), &mut actions, |_, _| {});
         assert_eq!(connects(&actions), [(0, Some(port))]);
         let mut attempt = |now| {
             sender.not_connected(0, ConnectError::Other, "it timed out", now, &mut Vec::new());
@@ -274,8 +277,7 @@ fn paths_that_deliver_nothing_but_handshakes_end_the_connection() {
         let mut actions = Vec::new();
         for path in 0..2 {
             next(&mut sender, path, at(0));
-            let known = (Some(Port(2)), Duration::ZERO);
-            sender.lost(path, &silent(), &nothing, known, at(700), &mut actions);
+            sender.lost(path, &silent(), &nothing, at(700), &mut actions, |_, _| {});
             sender.connected(path, at(701), &mut actions);
             next(&mut sender, path, at(701));
         }

@@ -3,7 +3,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use busbw_multipath::Error;
+use busbw_multipath::{Error, Loss, Request};
 
 use super::{
     Connection, Path,
@@ -44,28 +44,26 @@ impl Connection {
     }
 
     /// Whether the receiver has said anything.
-    fn read(
-        &self,
-        number: usize,
-        path: &Path,
-        stream: &mut Stream,
-    ) -> Result<bool, busbw_multipath::Loss> {
+    fn read(&self, number: usize, path: &Path, stream: &mut Stream) -> Result<bool, Loss> {
         let (delivered, outcome) = stream.read(path.ended.load(Ordering::Acquire));
         let Some(count) = delivered else { return outcome.map(|()| false).map_err(ended_by) };
         let unwritten = stream.writing().len();
         let now = self.now();
         let acknowledged =
             lock(&self.core).acknowledged(number, count, unwritten, now, |request, bytes| {
-                self.results[request].store(1 + bytes as u64, Ordering::Release);
-                self.open.done();
+                self.done(request, bytes);
             });
         // There is room again.
         path.writable.store(true, Ordering::Release);
-        acknowledged.map_err(|error: Error| busbw_multipath::Loss::Ended {
-            why: error.to_string(),
-            timed_out: false,
-        })?;
+        acknowledged
+            .map_err(|error: Error| Loss::Ended { why: error.to_string(), timed_out: false })?;
         outcome.map(|()| true).map_err(ended_by)
+    }
+
+    /// A message is done.
+    pub(super) fn done(&self, request: Request, bytes: usize) {
+        self.results[request].store(1 + bytes as u64, Ordering::Release);
+        self.open.done();
     }
 
     /// Takes the last acknowledgements: the connection is over.

@@ -4,10 +4,11 @@
 use std::{
     io::{IoSlice, IoSliceMut},
     os::fd::OwnedFd,
+    time::Duration,
 };
 
 use busbw_multipath::{
-    Chunk, Health, Loss, Time,
+    Chunk, Health, Loss, Port, Time,
     frame::{Answer, Frame},
 };
 use rustix::io::Errno;
@@ -176,6 +177,8 @@ impl Stream {
             timeouts: kernel.timeouts,
             silence: kernel.silence,
             undelivered: sockets::unacknowledged(&self.socket).map(|bytes| bytes + unwritten),
+            port: sockets::local(&self.socket).map(|at| Port(at.port())),
+            round_trip: Duration::from_micros(kernel.rtt.into()),
         }
     }
 

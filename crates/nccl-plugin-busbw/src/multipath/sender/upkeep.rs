@@ -5,7 +5,6 @@ use std::{
     net::SocketAddr,
     os::fd::OwnedFd,
     sync::{Weak, atomic::Ordering},
-    time::Duration,
 };
 
 use busbw_multipath::{Action, ConnectError, End, Loss, Notice, Port, frame::Hello};
@@ -57,6 +56,8 @@ impl Connection {
                         lock(&self.core).hedge(path, self.now(), stream.writing());
                     }
                 }
+                // Only of unreliable paths, of which there are none here.
+                Action::GiveUp { .. } => {}
                 Action::Notify(notice) => self.notify(&notice),
             }
         }
@@ -162,12 +163,10 @@ impl Connection {
         let Some(up) = stream.take() else { return };
         let health = up.health();
         sockets::give_up(&up.socket);
-        let known = sockets::health(&up.socket);
-        let round_trip = Duration::from_micros(known.map_or(0, |known| known.rtt.into()));
-        let port = sockets::local(&up.socket).map(|at| Port(at.port()));
-        let mut actions = Vec::new();
-        let now = self.now();
-        lock(&self.core).lost(path, loss, &health, (port, round_trip), now, &mut actions);
+        let (mut actions, now) = (Vec::new(), self.now());
+        lock(&self.core).lost(path, loss, &health, now, &mut actions, |request, bytes| {
+            self.done(request, bytes);
+        });
         self.paths[path].kernel.ended(up.socket);
         // It only asks the manager, and tells: it locks no path.
         self.perform(actions);

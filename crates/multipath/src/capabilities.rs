@@ -1,0 +1,33 @@
+//! What a path can do: TCP connections, queue pairs and datagrams differ in little else.
+//! Not how it is done.
+
+/// What a path can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Everything that is sent arrives while the path is up, in order: a TCP connection, a reliable queue pair (RC). Otherwise it may be lost, and
+    /// the transport keeps the window and sends it again: datagrams, unreliable queue pairs (UC, UD).
+    pub is_reliable: bool,
+    /// What arrives does so in the order in which it was sent (UC): a gap is a loss. It is for reliable paths anyway.
+    pub is_ordered: bool,
+    /// The layer below reads the caller's memory until a chunk is acknowledged (RDMA): a message is not done before that, though another path has
+    /// delivered the same chunk. Otherwise a chunk is copied when it is handed out (sockets).
+    pub is_zero_copy: bool,
+    /// Bytes of a chunk at most.
+    pub max_chunk: u32,
+}
+
+impl Capabilities {
+    /// A TCP connection.
+    pub const STREAM: Capabilities = Capabilities {
+        is_reliable: true,
+        is_ordered: true,
+        is_zero_copy: false,
+        max_chunk: 1 << 20,
+    };
+
+    /// Datagrams with so many bytes of a chunk.
+    #[must_use]
+    pub const fn datagrams(max_chunk: u32) -> Capabilities {
+        Capabilities { is_reliable: false, is_ordered: false, is_zero_copy: false, max_chunk }
+    }
+}
