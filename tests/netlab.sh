@@ -187,6 +187,25 @@ stream() {
     note "$1" "$2" 0
   fi
 }
+# converge: four senders to one, whose last hop is as fast as one path: the sum, each, and Jain's index of fairness, noted.
+converge() {
+  local each bytes seconds
+  last_hop 1gbit
+  if incast 4 --sizes 1M --seconds 4; then
+    each=$(cat "$work"/out[1-4] | awk -F'[ /]' '$1 == "each" {print $3, $4}')
+    # All of their bytes in the longest of their times, lest what one sends while another has ended counts twice.
+    note incast busbw "$(awk '{n += $1; if ($2 > t) t = $2} END {print n / t / 1e9}' <<<"$each")"
+    while read -r bytes seconds; do note sender busbw "$(awk -v b="$bytes" -v t="$seconds" 'BEGIN {print b / t / 1e9}')"; done <<<"$each"
+    awk '{x = $1 / $2; n += x; s += x * x} END {printf "%.3f\n", n * n / (NR * s)}' <<<"$each" >>"$work/bar.jain.busbw"
+  else
+    echo "FAILED  4 to 1: $(tail -1 "$work/err")"
+    failed=1
+    note incast busbw 0
+    note sender busbw 0
+    echo 0 >>"$work/bar.jain.busbw"
+  fi
+  last_hop
+}
 references="socket:1x4 socket:4x1"
 best() { # CASE: of the references' medians
   local reference
@@ -232,6 +251,7 @@ measure() {
       failed=1
     fi
     wait $!
+    converge
     loopback
   done
   printf '\n| case | network | median Gb/s | range | runs |\n|---|---|---|---|---|\n'
@@ -241,6 +261,8 @@ measure() {
   row before busbw "all_reduce, 1.5 s before a path is silent"
   row down busbw "the 3 s in which it is"
   row after busbw "from 2 s after them on"
+  row incast busbw "4 to 1, last hop 1 Gb/s, the sum"
+  row sender busbw "4 to 1, each sender"
   printf '\n'
   bar "4 paths" "$(median "$work/bar.even.busbw")" 3.6
   bar "one path at a quarter, of the sum" "$(median "$work/bar.quarter.busbw")" "$(awk 'BEGIN {print 0.85 * 3.25}')"
@@ -249,6 +271,9 @@ measure() {
   bar "a path silent" "$(median "$work/bar.down.busbw")" "$(awk 'BEGIN {print 0.7 * 3}')"
   # An all_reduce need not fill the paths: the processors of a small machine may be what limits it.
   bar "after it, as before" "$(median "$work/bar.after.busbw")" "$(awk -v b="$(median "$work/bar.before.busbw")" 'BEGIN {print 0.95 * b}')"
+  # Of a frame of 9014 B, 8948 are TCP's payload; of a chunk's 65568, 65536 are a message's.
+  bar "4 to 1, of the last hop's payload" "$(median "$work/bar.incast.busbw" | awk '{print $1 / (8948 / 9014 * 65536 / 65568)}')" 0.85
+  bar "4 to 1, Jain's index of fairness" "$(median "$work/bar.jain.busbw")" 0.9
   loopback_table
 }
 # One pair, no congestion: every size against the references' best; the largest ones by busbw's own benchmark, which

@@ -8,6 +8,8 @@ import random
 import sys
 
 FIELDS = "case links burst_kB last_hop fault fault_link fault_value from to bytes open senders connections seconds offload"
+# Messages open at a time, as pair has it.
+OPEN = 8
 # Rate in Mb/s and queue in ms, of four links.
 EVEN = "1000:8,1000:8,1000:8,1000:8"
 NAMED = [
@@ -29,7 +31,6 @@ def drawn(seed: int) -> str:
         if sum(rates) <= 1000:
             break
     queues = [draw.randint(4, 16) for _ in rates]
-    size = 1 << draw.randint(16, 22)
     connections = draw.randint(1, 3)
     seconds = draw.randint(3, 6)
     fault, link, value, begin, end, offload = "none", "-", "-", "-", "-", "on"
@@ -44,8 +45,13 @@ def drawn(seed: int) -> str:
         else:
             value = draw.randint(4, 10)
             rates[link - 1] = round(rates[link - 1] / value, 1)
+    while True:
+        size = 1 << draw.randint(16, 22)
+        # What is open is at most a quarter of all: else it would be the last messages that are measured.
+        if OPEN * size * connections * 8 <= sum(rates) * 1e6 * seconds / 4:
+            break
     links = ",".join(f"{rate:g}:{queue}" for rate, queue in zip(rates, queues))
-    fields = [seed, links, 16, "-", fault, link, value, begin, end, size, 8, 1, connections, seconds, offload]
+    fields = [seed, links, 16, "-", fault, link, value, begin, end, size, OPEN, 1, connections, seconds, offload]
     return "|".join(str(field) for field in fields)
 
 

@@ -16,16 +16,16 @@ COLUMNS = (
 )
 
 
-def sent(folder: Path, sender: int) -> tuple[float, list[tuple[int, float]], float]:
-    """Gb/s, bytes and seconds of each connection, and the longest gap in ms, as pair printed them."""
-    total, each, gap = 0.0, [], 0.0
+def sent(folder: Path, sender: int) -> tuple[list[tuple[int, float]], float]:
+    """Bytes and seconds of each connection, and the longest gap in ms, as pair printed them."""
+    each, gap = [], 0.0
     for line in (folder / f"out{sender}").read_text().splitlines():
         words = line.split()
         if words[0] == "size":
-            total, gap = float(words[3]) * 8, float(words[-2])
+            gap = float(words[-2])
         if words[0] == "each":
             each = [(int(pair.split("/")[0]), float(pair.split("/")[1])) for pair in words[2:]]
-    return total, each, gap
+    return each, gap
 
 
 def paths(folder: Path, sent: list[int]) -> list[list[dict]]:
@@ -99,7 +99,7 @@ def main() -> None:
         return
     folder, senders, net, down = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
     runs = [sent(folder, sender) for sender in range(1, senders + 1)]
-    each = [pair for _, run, _ in runs for pair in run]
+    each = [pair for run, _ in runs for pair in run]
     rates = [bytes * 8e-9 / seconds for bytes, seconds in each]
     of_each = paths(folder, [bytes for bytes, _ in each])
     ends = [[(port(path.get("local")), port(path["remote"])) for path in of] for of in of_each]
@@ -107,10 +107,10 @@ def main() -> None:
     acks, acks_fault, wrong_acks = links(folder, net, down, [[(d, s) for s, d in of] for of in ends], "lb")
     flat = [path for of in of_each for path in of]
     fields = [
-        f"{sum(total for total, _, _ in runs):.4f}",
+        f"{sum(bytes for bytes, _ in each) * 8e-9 / max(seconds for _, seconds in each):.4f}",
         ",".join(f"{rate:.4f}" for rate in rates),
         ",".join(f"{seconds:.3f}" for _, seconds in each),
-        f"{max(gap for _, _, gap in runs):.0f}",
+        f"{max(gap for _, gap in runs):.0f}",
         (folder / "bytes.la").read_text().strip(),
         (folder / "bytes.lb").read_text().strip(),
         data,

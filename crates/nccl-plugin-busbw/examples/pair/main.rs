@@ -4,8 +4,9 @@
 //!
 //! `pair listen ADDRESS:PORT`, then elsewhere `pair connect ADDRESS:PORT [--sizes 8,64K,1M] [--seconds 3] [--open 8]
 //! [--connections 1] [--every 0.25] [--latency]`. Whoever connects sends, and prints what the other end measured, also
-//! the longest time between two messages of a connection, and of each connection its bytes/seconds from the first message
-//! to the last (the line `each`). The network is busbw's; `--net PATH` before `listen` and `connect` loads another plugin.
+//! the longest time between two messages of a connection. The line `each` is its own: for each connection bytes/seconds,
+//! from the first message's beginning until its last one was done. The network is busbw's; `--net PATH` before `listen` and
+//! `connect` loads another plugin.
 //! Every byte is compared. Exit code 4 after the time that all of it may take, 7 where bytes are wrong.
 #![allow(clippy::unwrap_used, reason = "an example that cannot go on ends")]
 
@@ -87,17 +88,17 @@ fn listen(address: &str, library: Option<&str>) {
     for _ in &plan.sizes {
         let (mut bytes, mut messages, mut wrong) = (0, 0, 0);
         let (mut first, mut rates, mut counted) = (None, Vec::new(), 0);
-        let mut seen = vec![Seen::default(); ends.len()];
+        let mut gaps = vec![(None, Duration::ZERO); ends.len()];
         let mut running = ends.len();
         while running > 0 {
             let mut idle = true;
-            for (end, seen) in ends.iter_mut().zip(&mut seen) {
+            for (end, (last, longest)) in ends.iter_mut().zip(&mut gaps) {
                 let Some((data, number)) = end.next() else { continue };
                 idle = false;
                 let now = Instant::now();
                 first.get_or_insert(now);
+                *longest = last.replace(now).map_or(*longest, |last| (now - last).max(*longest));
                 let (which, length) = ((number & !LAST) as usize % PATTERNS, data.len());
-                seen.message(now, length);
                 bytes += length;
                 messages += 1;
                 wrong += usize::from(data[8..] != patterns[which][8..length]);
@@ -117,11 +118,10 @@ fn listen(address: &str, library: Option<&str>) {
             }
         }
         let seconds = first.map_or(0.0, |first| first.elapsed().as_secs_f64());
-        let longest = seen.iter().map(|seen| seen.gap).max().unwrap_or_default().as_secs_f64() * 1e3;
-        let each: Vec<String> = seen.iter().map(Seen::line).collect();
+        let longest = gaps.iter().map(|(_, longest)| longest.as_secs_f64() * 1e3);
+        let longest = longest.fold(0.0, f64::max);
         control.say(&format!(
-            "{bytes} {seconds} {messages} {wrong} {longest:.1} {} {}\n",
-            each.join(" "),
+            "{bytes} {seconds} {messages} {wrong} {longest:.1} {}\n",
             rates.join(" ")
         ));
         wrong_ones += wrong;
@@ -133,30 +133,6 @@ fn listen(address: &str, library: Option<&str>) {
     }
     or_end("closeSend", table.close_send(back));
     std::process::exit(if wrong_ones == 0 { 0 } else { 7 });
-}
-
-/// What came over one connection.
-#[derive(Clone, Default)]
-struct Seen {
-    bytes: usize,
-    /// When the first message came, and the last.
-    times: Option<(Instant, Instant)>,
-    /// The longest time between two messages.
-    gap: Duration,
-}
-
-impl Seen {
-    fn message(&mut self, now: Instant, length: usize) {
-        self.bytes += length;
-        let (first, last) = self.times.unwrap_or((now, now));
-        self.gap = self.gap.max(now - last);
-        self.times = Some((first, now));
-    }
-
-    fn line(&self) -> String {
-        let seconds = self.times.map_or(0.0, |(first, last)| (last - first).as_secs_f64());
-        format!("{}/{seconds:.6}", self.bytes)
-    }
 }
 
 /// Answers each small message with one.
@@ -221,11 +197,16 @@ fn connect(address: &str, plan: &Plan, library: Option<&str>) {
     }
     let mut wrong_ones = 0;
     for &size in &plan.sizes {
-        let until = Instant::now() + Duration::from_secs_f64(plan.seconds);
+        let began = Instant::now();
+        let until = began + Duration::from_secs_f64(plan.seconds);
+        let mut sent: Vec<_> = ends.iter().map(|end| (end.number, Duration::ZERO)).collect();
         while ends.iter().any(|end| !end.ended || !end.open.is_empty()) {
             let mut idle = true;
-            for end in &mut ends {
-                idle &= !end.step(size, Instant::now() > until);
+            for (end, (_, last)) in ends.iter_mut().zip(&mut sent) {
+                if end.step(size, Instant::now() > until) {
+                    idle = false;
+                    *last = began.elapsed();
+                }
             }
             if idle {
                 thread::yield_now();
@@ -236,16 +217,18 @@ fn connect(address: &str, plan: &Plan, library: Option<&str>) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (bytes, seconds): (f64, f64) = (words[0].parse().unwrap(), words[1].parse().unwrap());
         println!(
-            "size {size} GB/s {:.6} seconds {seconds:.2} messages {} wrong {} longest gap {} ms",
+            "size {size} GB/s {:.4} seconds {seconds:.2} messages {} wrong {} longest gap {} ms",
             bytes / seconds / 1e9,
             words[2],
             words[3],
             words[4]
         );
-        let (each, rates) = words[5..].split_at(plan.connections);
-        println!("each {size} {}", each.join(" "));
+        let each = ends.iter().zip(sent).map(|(end, (first, last))| {
+            format!("{}/{:.4}", (end.number - first) as usize * size, last.as_secs_f64())
+        });
+        println!("each {size} {}", each.collect::<Vec<_>>().join(" "));
         if plan.every > 0.0 {
-            println!("rates {size} every {} {}", plan.every, rates.join(" "));
+            println!("rates {size} every {} {}", plan.every, words[5..].join(" "));
         }
         wrong_ones += words[3].parse::<usize>().unwrap();
     }
