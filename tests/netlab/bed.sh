@@ -29,10 +29,11 @@ namespaces() {
 # Host a -- leaf la == paths p1, p2, … == leaf lb -- host b. The leaves hash connections over the paths by address and
 # port (ECMP), as switches do. A socket bound to 10.77.1.1N (on a) or 10.77.2.1N (on b) takes path N, both ways.
 paths=4
+mtu=9000
 inside() { ip netns exec "$net-$1" "${@:2}"; }
 link() { # NAMESPACE INTERFACE ADDRESS NAMESPACE INTERFACE ADDRESS
-  ip -n "$net-$1" link add "$2" mtu 9000 type veth peer name "$5" netns "$net-$4" &&
-    ip -n "$net-$4" link set "$5" mtu 9000 &&
+  ip -n "$net-$1" link add "$2" mtu "$mtu" type veth peer name "$5" netns "$net-$4" &&
+    ip -n "$net-$4" link set "$5" mtu "$mtu" &&
     ip -n "$net-$1" addr add "$3" dev "$2" && ip -n "$net-$4" addr add "$6" dev "$5" &&
     ip -n "$net-$1" link set "$2" up && ip -n "$net-$4" link set "$5" up
 }

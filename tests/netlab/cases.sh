@@ -20,6 +20,7 @@ END
 }
 set -uo pipefail
 cd "$(dirname "$0")/../.."
+arguments=$*
 which=both seed=0 count=20 repetitions=3 most=0.05
 while [ $# -gt 0 ]; do
   case $1 in
@@ -148,19 +149,20 @@ cases() {
 }
 header() {
   local spec='case repetition links_Mbps:queue_ms burst_KiB last_hop_Mbps:queue_ms fault fault_link fault_value fault_from_s fault_to_s'
-  spec+=' message_B open senders connections seconds offload mtu_B congestion'
+  spec+=' message_B open senders connections seconds mtu_B offload congestion'
   printf '%s\t%s\tload1\tidle\tothers\tmedian_Gbps\n' "${spec// /$'\t'}" "$(python3 tests/netlab/row.py columns)"
 }
-header
 congestion=$(cat /proc/sys/net/ipv4/tcp_congestion_control)
-while IFS=$'\t' read -r case links burst hop fault fault_link value from to bytes open senders connections seconds offload <&3; do
+echo "# tests/netlab/cases.sh${arguments:+ $arguments}: Linux $(uname -r), $(nproc) processors ($(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -1)). Columns: docs/netlab.md"
+header
+while IFS=$'\t' read -r case links burst hop fault fault_link value from to bytes open senders connections seconds mtu offload <&3; do
   : >"$work/rows"
   for repetition in $(seq "$repetitions"); do
     for _ in 1 2 3; do
       quiet
       run || { failed=1; continue; }
       printf '%s\t' "$case" "$repetition" "$links" "$burst" "$hop" "$fault" "$fault_link" "$value" "$(cat "$work/fault")" \
-        "$bytes" "$open" "$senders" "$connections" "$seconds" "$offload" 9000 "$congestion" >"$work/line"
+        "$bytes" "$open" "$senders" "$connections" "$seconds" "$mtu" "$offload" "$congestion" >"$work/line"
       printf '%s\t%s\t%s\n' "$(cat "$work/row")" "$load" "$used" >>"$work/line"
       few "${used#*$'\t'}" && break
       echo "$case, repetition $repetition: others had ${used#*$'\t'} of the processors" >&2

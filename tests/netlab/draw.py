@@ -7,19 +7,19 @@ Not how they are run. A line has tabs between its fields, which are FIELDS.
 import random
 import sys
 
-FIELDS = "case links burst_kB last_hop fault fault_link fault_value from to bytes open senders connections seconds offload"
+FIELDS = "case links burst_kB last_hop fault fault_link fault_value from to bytes open senders connections seconds mtu offload"
 # Messages open at a time, as pair has it.
 OPEN = 8
 # Rate in Mb/s and queue in ms, of four links.
 EVEN = "1000:8,1000:8,1000:8,1000:8"
 NAMED = [
     # A bucket of 128 kB; nothing else than MTUs limits what one packet of the kernel carries (offload).
-    f"even|{EVEN}|128|-|none|-|-|-|-|1048576|8|1|1|4|on",
-    "quarter|250:8,1000:8,1000:8,1000:8|128|-|none|-|-|-|-|1048576|8|1|1|4|on",
-    f"loss|{EVEN}|128|-|loss|1|0.01|-|-|1048576|8|1|1|4|off",
-    f"blackhole|{EVEN}|128|-|blackhole|1|-|1|4|1048576|8|1|1|7|on",
-    f"down|{EVEN}|128|-|down|2|-|1|4|1048576|8|1|1|7|on",
-    f"incast|{EVEN}|128|1000:8|none|-|-|-|-|1048576|8|4|1|4|on",
+    f"even|{EVEN}|128|-|none|-|-|-|-|1048576|8|1|1|4|9000|on",
+    "quarter|250:8,1000:8,1000:8,1000:8|128|-|none|-|-|-|-|1048576|8|1|1|4|9000|on",
+    f"loss|{EVEN}|128|-|loss|1|0.01|-|-|1048576|8|1|1|4|9000|off",
+    f"blackhole|{EVEN}|128|-|blackhole|1|-|1|4|1048576|8|1|1|7|9000|on",
+    f"down|{EVEN}|128|-|down|2|-|1|4|1048576|8|1|1|7|9000|on",
+    f"incast|{EVEN}|128|1000:8|none|-|-|-|-|1048576|8|4|1|4|9000|on",
 ]
 
 
@@ -33,6 +33,7 @@ def drawn(seed: int) -> str:
     queues = [draw.randint(4, 16) for _ in rates]
     connections = draw.randint(1, 3)
     seconds = draw.randint(3, 6)
+    mtu = draw.choice((1500, 9000))
     fault, link, value, begin, end, offload = "none", "-", "-", "-", "-", "on"
     if seed % 3 == 0:
         fault = ("loss", "blackhole", "slow")[seed // 3 % 3]
@@ -51,7 +52,7 @@ def drawn(seed: int) -> str:
         if OPEN * size * connections * 8 <= sum(rates) * 1e6 * seconds / 4:
             break
     links = ",".join(f"{rate:g}:{queue}" for rate, queue in zip(rates, queues))
-    fields = [seed, links, 16, "-", fault, link, value, begin, end, size, OPEN, 1, connections, seconds, offload]
+    fields = [seed, links, 16, "-", fault, link, value, begin, end, size, OPEN, 1, connections, seconds, mtu, offload]
     return "|".join(str(field) for field in fields)
 
 
