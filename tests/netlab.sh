@@ -6,36 +6,13 @@
 #   tests/netlab.sh --bars [N]   how fast: N (5) repetitions, the reference in turn with busbw's network; a table of
 #                                medians for docs/benchmarks.md
 # PAIR=PROGRAM, BUSBW=PROGRAM and REFERENCE=LIBRARY stand for crates/nccl-plugin-busbw/examples/pair, busbw and
-# bench/reference-net; those that are not given are built.
+# bench/reference-net; those that are not given are built. The bed is tests/netlab/bed.sh; tests/netlab/cases.sh writes
+# down what each path does.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bars=${1:-} repetitions=${2:-5}
-work=$(mktemp -d)
-# Several of these may run on one machine at once.
-net=netlab-$$
-cleanup() {
-  local name
-  for name in a b la lb; do
-    # All of these are ours: the namespace is.
-    ip netns pids "$net-$name" 2>/dev/null | xargs -r kill -9 2>/dev/null
-    ip netns del "$net-$name" 2>/dev/null
-  done
-  rm -rf "$work"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
-
-if ! command -v nft >/dev/null || ! command -v tc >/dev/null; then
-  apt-get update -qq >"$work/apt" 2>&1
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nftables iproute2 >"$work/apt" 2>&1 || tail -3 "$work/apt"
-fi
-pair=${PAIR:-} busbw=${BUSBW:-} reference=${REFERENCE:-}
-if [ -z "$pair" ] || [ -z "$busbw" ] || [ -z "$reference" ]; then
-  # Together with busbw: alone, the plugin would be built again with other features of its dependencies.
-  cargo build --release --quiet -p busbw -p nccl-plugin-busbw -p reference-net --lib --bins --example pair || exit 1
-  built=$(realpath "${CARGO_TARGET_DIR:-target}")/release
-  pair=${pair:-$built/examples/pair} busbw=${busbw:-$built/busbw} reference=${reference:-$built/libreference_net.so}
-fi
+. tests/netlab/bed.sh
+. tests/netlab/messages.sh
 
 failed=0
 seen=$work/seen
@@ -55,118 +32,6 @@ waive() { # reason name...
   done
 }
 
-# --- the bed -------------------------------------------------------------------------------------------------------
-# Host a -- leaf la == paths p1, p2, … == leaf lb -- host b. The leaves hash connections over the paths by address and
-# port (ECMP), as switches do. A socket bound to 10.77.1.1N (on a) or 10.77.2.1N (on b) takes path N, both ways.
-paths=4
-inside() { ip netns exec "$net-$1" "${@:2}"; }
-link() { # NAMESPACE INTERFACE ADDRESS NAMESPACE INTERFACE ADDRESS
-  ip -n "$net-$1" link add "$2" mtu 9000 type veth peer name "$5" netns "$net-$4" &&
-    ip -n "$net-$4" link set "$5" mtu 9000 &&
-    ip -n "$net-$1" addr add "$3" dev "$2" && ip -n "$net-$4" addr add "$6" dev "$5" &&
-    ip -n "$net-$1" link set "$2" up && ip -n "$net-$4" link set "$5" up
-}
-rate() { # PATH RATE: of both directions, with a queue of 8 ms as a switch has
-  local leaf
-  for leaf in la lb; do
-    inside $leaf tc qdisc replace dev "p$1" root tbf rate "$2" burst 128kb latency 8ms || return 1
-  done
-}
-bed() { # PATHS
-  local name path to_a= to_b=
-  paths=$1
-  unbed
-  for name in a b la lb; do
-    ip netns add "$net-$name" && ip -n "$net-$name" link set lo up &&
-      inside $name sysctl -qw net.ipv4.fib_multipath_hash_policy=3 net.ipv4.fib_multipath_hash_fields=55 net.ipv4.ip_forward=1 \
-        net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 \
-        net.ipv4.conf.default.ignore_routes_with_linkdown=1 || return 1
-  done
-  link a eth0 10.77.1.1/24 la host 10.77.1.254/24 && link b eth0 10.77.2.1/24 lb host 10.77.2.254/24 || return 1
-  ip -n "$net-a" route add default via 10.77.1.254
-  ip -n "$net-b" route add default via 10.77.2.254
-  for path in $(seq "$paths"); do
-    link la "p$path" "10.77.10$path.1/30" lb "p$path" "10.77.10$path.2/30" && rate "$path" 1gbit || return 1
-    to_b+=" nexthop via 10.77.10$path.2" to_a+=" nexthop via 10.77.10$path.1"
-    ip -n "$net-a" addr add "10.77.1.1$path/32" dev lo
-    ip -n "$net-b" addr add "10.77.2.1$path/32" dev lo
-    ip -n "$net-la" rule add from "10.77.1.1$path" lookup "10$path"
-    ip -n "$net-la" route add default via "10.77.10$path.2" table "10$path"
-    ip -n "$net-la" route add "10.77.1.1$path/32" via 10.77.1.1
-    ip -n "$net-la" route add "10.77.2.1$path/32" via "10.77.10$path.2"
-    ip -n "$net-lb" rule add from "10.77.2.1$path" lookup "10$path"
-    ip -n "$net-lb" route add default via "10.77.10$path.1" table "10$path"
-    ip -n "$net-lb" route add "10.77.2.1$path/32" via 10.77.2.1
-    ip -n "$net-lb" route add "10.77.1.1$path/32" via "10.77.10$path.1"
-  done
-  # shellcheck disable=SC2086
-  ip -n "$net-la" route add 10.77.2.0/24 $to_b && ip -n "$net-lb" route add 10.77.1.0/24 $to_a || return 1
-  for name in la lb; do
-    inside $name nft add table ip lab && inside $name nft add chain ip lab lab '{ type filter hook forward priority 0; }' || return 1
-  done
-}
-unbed() {
-  local name
-  for name in a b la lb; do ip netns del "$net-$name" 2>/dev/null; done
-  return 0
-}
-# rule CHAIN-RULE...: in both leaves, for what leaves by a path; and away with all of them.
-rule() { inside la nft add rule ip lab lab "$@" && inside lb nft add rule ip lab lab "$@"; }
-no_rules() { inside la nft flush chain ip lab lab && inside lb nft flush chain ip lab lab; }
-# Packets that rules have met.
-met() { { inside la nft list chain ip lab lab; inside lb nft list chain ip lab lab; } | awk '{for (i = 1; i < NF; i++) if ($i == "packets") n += $(i + 1)} END {print n + 0}'; }
-# Bytes that have left by a path from a to b.
-carried() { inside la tc -s qdisc show dev "p$1" | awk '$1 == "Sent" {print $2}'; }
-
-all_carried() { local path; for path in $(seq "$paths"); do carried "$path"; done | awk '{n += $1} END {print n}'; }
-
-# --- messages ------------------------------------------------------------------------------------------------------
-# addresses SIDE: those of its paths, for sockets that are pinned one to a path.
-addresses() { seq -f "10.77.$1.1%g" -s, "$paths"; }
-# choose NETWORK: sets `plugin`, options of pair and busbw, and `variables`. NETWORK is `busbw`, `socket` (NCCL's own way,
-# one socket) or `socket:THREADSxSOCKETS`.
-choose() {
-  local shape=${1#socket:}
-  plugin=() variables=(BUSBW_NET=sockets)
-  [ "$1" = busbw ] && return
-  plugin=(--net "$reference")
-  [ "$1" = socket ] || variables+=("NCCL_SOCKET_NTHREADS=${shape%x*}" "NCCL_NSOCKS_PERTHREAD=${shape#*x}")
-}
-# talk NETWORK [option...]: messages from a to b; exit code of either end, 0 if both are.
-talk() {
-  local address=10.77.2.1:4444 listens code plugin variables
-  choose "$1"
-  shift
-  inside b env "${variables[@]}" REFERENCE_NET_BIND="$(addresses 2)" timeout -k 1 55 "$pair" "${plugin[@]}" listen $address >"$work/listens" 2>&1 &
-  listens=$!
-  inside a env "${variables[@]}" REFERENCE_NET_BIND="$(addresses 1)" timeout -k 1 55 "$pair" "${plugin[@]}" connect $address "$@" >"$work/out" 2>"$work/err"
-  code=$?
-  wait $listens && return $code
-  return $((code ? code : $?))
-}
-# reduce ITERATIONS: an all_reduce of 16 MiB between a and b by `--backend net`; as `talk` otherwise.
-reduce() {
-  local other code command=("$busbw" all_reduce --backend net -b 16M -e 16M -n "$1" -w 1 -c 1 --batches 1)
-  local ranks=(WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.1.1 MASTER_PORT=4444 BUSBW_NO_RECORD=1 BUSBW_NET=sockets)
-  inside b unshare --uts sh -c 'hostname host-b; exec "$@"' b env "${ranks[@]}" RANK=1 timeout -k 1 55 "${command[@]}" >"$work/listens" 2>&1 &
-  other=$!
-  inside a unshare --uts sh -c 'hostname host-a; exec "$@"' a env "${ranks[@]}" RANK=0 timeout -k 1 55 "${command[@]}" >"$work/table" 2>"$work/err"
-  code=$?
-  # As the program of `talk` says it.
-  awk '$1 == 16777216 {print "size", $1, "wrong", $9 + $13}' "$work/table" >"$work/out"
-  wait $other && return $code
-  return $((code ? code : $?))
-}
-# soon SECONDS: waits so long from the first bytes on, before something is done to the bed.
-soon() {
-  local begun tries
-  begun=$(carried 1)
-  for tries in $(seq 100); do
-    [ "$(($(carried 1) - begun))" -gt 100000 ] && break
-    sleep 0.05
-  done
-  sleep "$1"
-}
 # complete NAME [ALSO]: judges the talk whose code is $code.
 complete() {
   local why=
@@ -181,14 +46,13 @@ complete() {
 }
 
 correctness() {
-  local code killed name number pids=()
+  local code killed name number
   local sizes="--sizes 8,1000,64K,1M --seconds 1"
-  if ! ip netns add "$net-a" 2>"$work/err" || ! ip link add "$net" type veth peer name "$net-" netns "$net-a" 2>"$work/err"; then
+  if ! namespaces; then
     grep -v '^#' tests/netlab.txt | sed 's/^waived://' >"$work/names"
     while read -r name; do waive "no network namespaces here: $(head -1 "$work/err")" "$name"; done <"$work/names"
     return
   fi
-  ip link del "$net"
   if ! bed 2; then
     verdict FAILED "2 paths" "no bed"
     return
@@ -261,18 +125,12 @@ correctness() {
   no_rules
 
   # Senders as one host's processes; the last hop is as fast as one path.
-  inside lb tc qdisc replace dev host root tbf rate 1gbit burst 128kb latency 8ms
-  for number in 1 2 3 4; do
-    BUSBW_NET=sockets inside b timeout -k 1 50 "$pair" listen 10.77.2.1:$((5000 + number)) >"$work/listens" 2>&1 &
-    pids+=($!)
-    BUSBW_NET=sockets inside a timeout -k 1 50 "$pair" connect 10.77.2.1:$((5000 + number)) --sizes 64K,1M --seconds 3 >"$work/out$number" 2>"$work/err" &
-    pids+=($!)
-  done
-  code=0
-  for number in "${pids[@]}"; do wait "$number" || code=$?; done
+  last_hop 1gbit
+  incast 4 --sizes 64K,1M --seconds 3
+  code=$?
   cat "$work"/out[1-4] >"$work/out"
   complete "4 to 1" "$([ "$(grep -c '^size' "$work/out")" = 8 ] || echo "not all of them")"
-  inside lb tc qdisc del dev host root
+  last_hop
 
   # Nothing goes any more: an error, and soon.
   (soon 1; rule tcp sport != 4444 tcp dport != 4444 drop) &
@@ -329,6 +187,25 @@ stream() {
     note "$1" "$2" 0
   fi
 }
+# converge: four senders to one, whose last hop is as fast as one path: the sum, each, and Jain's index of fairness, noted.
+converge() {
+  local each bytes seconds
+  last_hop 1gbit
+  if incast 4 --sizes 1M --seconds 4; then
+    each=$(cat "$work"/out[1-4] | awk -F'[ /]' '$1 == "each" {print $3, $4}')
+    # All of their bytes in the longest of their times, lest what one sends while another has ended counts twice.
+    note incast busbw "$(awk '{n += $1; if ($2 > t) t = $2} END {print n / t / 1e9}' <<<"$each")"
+    while read -r bytes seconds; do note sender busbw "$(awk -v b="$bytes" -v t="$seconds" 'BEGIN {print b / t / 1e9}')"; done <<<"$each"
+    awk '{x = $1 / $2; n += x; s += x * x} END {printf "%.3f\n", n * n / (NR * s)}' <<<"$each" >>"$work/bar.jain.busbw"
+  else
+    echo "FAILED  4 to 1: $(tail -1 "$work/err")"
+    failed=1
+    note incast busbw 0
+    note sender busbw 0
+    echo 0 >>"$work/bar.jain.busbw"
+  fi
+  last_hop
+}
 references="socket:1x4 socket:4x1"
 best() { # CASE: of the references' medians
   local reference
@@ -343,11 +220,11 @@ measure() {
     for network in busbw $references; do stream quarter "$network" 4; done
     rate 1 1gbit
     # Packet by packet, not 64 KiB at once.
-    ip -n "$net-a" link set eth0 gso_max_segs 1
+    no_offload
     rule oifname p1 numgen random mod 100 \< 1 counter drop
     for network in busbw $references; do stream loss "$network" 4; done
     no_rules
-    ip -n "$net-a" link set eth0 gso_max_segs 65535
+    offload
     # What leaves by the paths in the 1.5 s before, in these 3 s, and from 2 s after them on for 2 s.
     (
       soon 0.5
@@ -374,6 +251,7 @@ measure() {
       failed=1
     fi
     wait $!
+    converge
     loopback
   done
   printf '\n| case | network | median Gb/s | range | runs |\n|---|---|---|---|---|\n'
@@ -383,6 +261,8 @@ measure() {
   row before busbw "all_reduce, 1.5 s before a path is silent"
   row down busbw "the 3 s in which it is"
   row after busbw "from 2 s after them on"
+  row incast busbw "4 to 1, last hop 1 Gb/s, the sum"
+  row sender busbw "4 to 1, each sender"
   printf '\n'
   bar "4 paths" "$(median "$work/bar.even.busbw")" 3.6
   bar "one path at a quarter, of the sum" "$(median "$work/bar.quarter.busbw")" "$(awk 'BEGIN {print 0.85 * 3.25}')"
@@ -391,6 +271,9 @@ measure() {
   bar "a path silent" "$(median "$work/bar.down.busbw")" "$(awk 'BEGIN {print 0.7 * 3}')"
   # An all_reduce need not fill the paths: the processors of a small machine may be what limits it.
   bar "after it, as before" "$(median "$work/bar.after.busbw")" "$(awk -v b="$(median "$work/bar.before.busbw")" 'BEGIN {print 0.95 * b}')"
+  # Of a frame of 9014 B, 8948 are TCP's payload; of a chunk's 65568, 65536 are a message's.
+  bar "4 to 1, of the last hop's payload" "$(median "$work/bar.incast.busbw" | awk '{print $1 / (8948 / 9014 * 65536 / 65568)}')" 0.85
+  bar "4 to 1, Jain's index of fairness" "$(median "$work/bar.jain.busbw")" 0.9
   loopback_table
 }
 # One pair, no congestion: every size against the references' best; the largest ones by busbw's own benchmark, which

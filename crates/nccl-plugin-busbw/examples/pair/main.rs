@@ -4,7 +4,8 @@
 //!
 //! `pair listen ADDRESS:PORT`, then elsewhere `pair connect ADDRESS:PORT [--sizes 8,64K,1M] [--seconds 3] [--open 8]
 //! [--connections 1] [--every 0.25] [--latency]`. Whoever connects sends, and prints what the other end measured, also
-//! the longest time between two messages of a connection. The network is busbw's; `--net PATH` before `listen` and
+//! the longest time between two messages of a connection. The line `each` is its own: for each connection bytes/seconds,
+//! from the first message's beginning until its last one was done. The network is busbw's; `--net PATH` before `listen` and
 //! `connect` loads another plugin.
 //! Every byte is compared. Exit code 4 after the time that all of it may take, 7 where bytes are wrong.
 #![allow(clippy::unwrap_used, reason = "an example that cannot go on ends")]
@@ -196,11 +197,16 @@ fn connect(address: &str, plan: &Plan, library: Option<&str>) {
     }
     let mut wrong_ones = 0;
     for &size in &plan.sizes {
-        let until = Instant::now() + Duration::from_secs_f64(plan.seconds);
+        let began = Instant::now();
+        let until = began + Duration::from_secs_f64(plan.seconds);
+        let mut sent: Vec<_> = ends.iter().map(|end| (end.number, Duration::ZERO)).collect();
         while ends.iter().any(|end| !end.ended || !end.open.is_empty()) {
             let mut idle = true;
-            for end in &mut ends {
-                idle &= !end.step(size, Instant::now() > until);
+            for (end, (_, last)) in ends.iter_mut().zip(&mut sent) {
+                if end.step(size, Instant::now() > until) {
+                    idle = false;
+                    *last = began.elapsed();
+                }
             }
             if idle {
                 thread::yield_now();
@@ -217,6 +223,10 @@ fn connect(address: &str, plan: &Plan, library: Option<&str>) {
             words[3],
             words[4]
         );
+        let each = ends.iter().zip(sent).map(|(end, (first, last))| {
+            format!("{}/{:.4}", (end.number - first) as usize * size, last.as_secs_f64())
+        });
+        println!("each {size} {}", each.collect::<Vec<_>>().join(" "));
         if plan.every > 0.0 {
             println!("rates {size} every {} {}", plan.every, words[5..].join(" "));
         }
