@@ -368,10 +368,15 @@ impl End {
         let is_unheard = |time: Duration| now.since(self.heard) >= time;
         sending.timeouts > most
             || sending.probes > most && is_unheard(Duration::from_secs(120))
-            || self
-                .user_timeout
-                .is_some_and(|time| is_unheard(time) && (sending.timeouts > 0 || self.asked > 0))
+            || self.stuck_until().is_some_and(|until| until <= now)
+            || self.asked > 0 && self.user_timeout.is_some_and(is_unheard)
             || self.asked >= times && self.ask_at().is_some_and(|at| at <= now)
+    }
+
+    /// When the connection is given up, if what timed out is not acknowledged before (TCP_USER_TIMEOUT).
+    fn stuck_until(&self) -> Option<Time> {
+        let Sending { timeouts, stuck_since, .. } = self.sending;
+        self.user_timeout.filter(|_| timeouts > 0).map(|time| stuck_since + time)
     }
 
     /// When the peer is asked whether it is there: only while nothing is in flight.
@@ -396,6 +401,7 @@ impl End {
                     sending.paced_until(),
                     self.receiving.due_at,
                     self.ask_at(),
+                    self.stuck_until(),
                 ];
                 timers.into_iter().flatten().min()
             }
