@@ -26,7 +26,7 @@ def threads(number, sockets):
 
 
 # Whose network (NCCL's own, busbw's, or the reference), and variables, which NCCL's own and the reference read alike.
-SETTINGS = {"socket": ("nccl", {}), "busbw": ("busbw", {}), "reference": ("reference", {})}
+SETTINGS = {"socket": ("nccl", {}), "busbw": ("busbw", {}), "before": ("before", {}), "reference": ("reference", {})}
 for shape in [(1, 4), (4, 1), (4, 4)]:
     for label, network in [("socket", "nccl"), ("reference", "reference")]:
         SETTINGS[f"{label} {shape[0]}x{shape[1]}"] = (network, threads(*shape))
@@ -42,6 +42,11 @@ def run(command, variables):
     return done
 
 
+def library(options, network):
+    """The plugin's file, where it is not the one that busbw carries."""
+    return {"reference": options.reference, "before": options.before}.get(network)
+
+
 def on_gpus(options, network, variables):
     """Microseconds by size, out of place; every element was checked."""
     command = [options.busbw, "all_reduce", "--backend", "nccl", "-g", str(options.gpus), "--virtual-nodes", "2", "--no-record"]
@@ -49,7 +54,7 @@ def on_gpus(options, network, variables):
     command += ["-b", first, "-e", last, "-f", factor, "--batches", "3", "--row-time", "0.25"]
     command += ["-n", str(options.count), "-w", str(max(2, options.count // 4))]
     if network != "nccl":
-        command += ["--net", options.reference if network == "reference" else "busbw"]
+        command += ["--net", library(options, network) or "busbw"]
     done = run(command, variables)
     print(*(f"# {line}" for line in done.stderr.splitlines() if "transports set up" in line), sep="\n", flush=True)
     rows = [line.split() for line in done.stdout.splitlines() if line[:1] == " " and line.split()[0].isdigit()]
@@ -58,7 +63,7 @@ def on_gpus(options, network, variables):
 
 def on_one_gpu(options, network, variables):
     """The same by ranks that share a GPU without taking turns; every element was checked."""
-    plugin = options.reference
+    plugin = library(options, network)
     if network == "busbw":
         plugin = run([options.busbw, "plugin", "path"], {}).stdout.strip()
     with tempfile.TemporaryDirectory() as folder:
@@ -84,10 +89,15 @@ def main():
     options.add_argument("--nccl", help="NCCL's library, for --one-gpu")
     options.add_argument("--ranks", type=int, default=2, help="that share the GPU")
     options.add_argument("--reference", metavar="LIBRARY", help="reference-net's libreference_net.so, for the settings of that name")
+    options.add_argument("--before", metavar="LIBRARY", help="an earlier libnccl-net-busbw.so, for the setting of that name")
     options.add_argument("--setting", nargs="+", choices=SETTINGS)
     parser, options = options, options.parse_args()
     needs_it = {name for name, (network, _) in SETTINGS.items() if network == "reference"}
-    options.setting = options.setting or [name for name in SETTINGS if options.reference or name not in needs_it]
+    options.setting = options.setting or [
+        name for name in SETTINGS if (options.reference or name not in needs_it) and (options.before or name != "before")
+    ]
+    if not options.before and "before" in options.setting:
+        parser.error("the setting before needs --before LIBRARY")
     if not options.reference and needs_it & set(options.setting):
         parser.error("settings with the reference need --reference LIBRARY")
     times = {name: {} for name in options.setting}
@@ -99,8 +109,8 @@ def main():
             for size, taken in found.items():
                 times[name].setdefault(size, []).append(taken)
     print("us, the median of", rounds, "launches (range)")
-    print("|", " | ".join(["bytes", *times, "socket / busbw", "best of NCCL's own / busbw"]), "|")
-    print("|", "---|" * (len(times) + 3))
+    print("|", " | ".join(["bytes", *times, "socket / busbw", "best of NCCL's own / busbw", "before / busbw"]), "|")
+    print("|", "---|" * (len(times) + 4))
     for size in next(iter(times.values())):
         middle = {name: statistics.median(times[name][size]) for name in times}
         cells = [f"{middle[name]:.1f} ({min(times[name][size]):.1f} to {max(times[name][size]):.1f})" for name in times]
@@ -108,7 +118,8 @@ def main():
         best = min(own, key=own.get, default=None)
         ratio = f"{own['socket'] / middle['busbw']:.2f}" if {"socket", "busbw"} <= set(times) else ""
         of_best = f"{own[best] / middle['busbw']:.2f} ({best})" if best and "busbw" in times else ""
-        print("|", " | ".join([str(size), *cells, ratio, of_best]), "|")
+        of_before = f"{middle['before'] / middle['busbw']:.3f}" if {"before", "busbw"} <= set(times) else ""
+        print("|", " | ".join([str(size), *cells, ratio, of_best, of_before]), "|")
 
 
 main()
