@@ -4,6 +4,8 @@
 mod datagrams;
 mod incoming;
 mod requests;
+#[cfg(test)]
+mod tests;
 
 use std::{ops::Range, time::Duration};
 
@@ -174,12 +176,13 @@ impl<M: Destination> Receiver<M> {
         incoming: &mut Incoming<M>,
         mut done: impl FnMut(Request, u64),
     ) -> Result<Pause, Error> {
+        let before = incoming.small();
         let pause = incoming.advance(&mut self.requests, &mut done).inspect_err(|error| {
             self.failure.get_or_insert(error.clone());
         })?;
         if incoming.is_long() {
             self.small = 0;
-        } else if self.small < ALONE {
+        } else if incoming.small() > before && self.small < ALONE {
             self.small += 1;
         }
         incoming.is_alone = self.small >= ALONE;

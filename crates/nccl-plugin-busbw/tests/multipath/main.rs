@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use loopback::{Between, connected, exchange, lo, meet, network, over, soon};
+use loopback::{Between, connected, exchange, lo, meet, network, over};
 use nccl_plugin_busbw::{
     devices::Interface,
     multipath::fault::Fault,
@@ -185,17 +185,14 @@ fn small_ones_while_paths_break() {
     pass_under(Some(fault), vec![lo(1)], sizes, (16, 16));
 }
 
-/// What has come, and was acknowledged in vain, comes again, in parts that fit a socket whose owner does not ask.
+/// What has arrived, and was acknowledged in vain, arrives again, in parts that fit a socket whose owner does not ask.
 #[test]
 fn paths_break_after_the_last_receive() {
-    let fault = Fault { every: Duration::from_millis(40) };
+    let fault = Fault { every: Duration::from_millis(5) };
     let network = over(vec![lo(1)], 0, Some(fault));
     let (mut sender, mut receiver) = connected(&network);
     let data = fill(1, 1 << 20);
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(8) {
-        exchange(sender.as_mut(), receiver.as_mut(), &data);
-    }
+    (0..1000).for_each(|_| exchange(sender.as_mut(), receiver.as_mut(), &data));
 }
 
 #[test]
@@ -205,24 +202,8 @@ fn paths_that_are_lost_while_nothing_is_sent_come_back() {
     let mut listener = network.listen(0, &mut handle).unwrap();
     let between = Between::before(&mut handle);
     let (mut sender, mut receiver) = meet(&network, listener.as_mut(), &mut handle);
-    let (data, mut place) = ([7u8; 100], [0u8; 100]);
-    for wait in [Duration::ZERO, Duration::from_secs(21)] {
-        // SAFETY: both outlive the connection.
-        let received =
-            unsafe { receiver.receive(place.as_mut_ptr(), place.len()) }.unwrap().unwrap();
-        // Longer than a connection may be without a path.
-        let since = Instant::now();
-        while since.elapsed() < wait {
-            assert!(receiver.test(received).unwrap().is_none());
-            thread::sleep(Duration::from_millis(1));
-        }
-        if !wait.is_zero() {
-            between.cut();
-        }
-        // SAFETY: as above.
-        unsafe { sender.send(data.as_ptr(), data.len()) }.unwrap().unwrap();
-        assert_eq!(soon(|| receiver.test(received).unwrap()), 100);
-        thread::sleep(Duration::from_millis(100));
+    for _ in 0..3 {
+        exchange(sender.as_mut(), receiver.as_mut(), &[7; 100]);
         between.cut();
     }
 }
@@ -238,9 +219,8 @@ fn what_is_held_up_on_a_path_goes_over_others() {
     let data = fill(1, 4 << 20);
     exchange(sender.as_mut(), receiver.as_mut(), &data);
     between.hold_one_up();
-    let begun = Instant::now();
+    // TCP itself would hold the path's chunks for ever.
     for message in 2..5 {
         exchange(sender.as_mut(), receiver.as_mut(), &fill(message, 4 << 20));
     }
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }

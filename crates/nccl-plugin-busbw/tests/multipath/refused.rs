@@ -1,4 +1,4 @@
-//! Those who do not belong to a connection, and peers that say what cannot be.
+//! TCP connections that do not belong to a connection, and peers that break the protocol.
 //! Not every frame that can be (`fuzz`, target `wire`).
 
 use std::{
@@ -30,7 +30,7 @@ fn a_message_longer_than_its_place_is_an_error() {
 }
 
 #[test]
-fn strangers_are_not_let_in() {
+fn connections_without_the_secret_are_refused() {
     let network = network();
     let mut handle = [0; 128];
     let mut listener = network.listen(0, &mut handle).unwrap();
@@ -41,7 +41,7 @@ fn strangers_are_not_let_in() {
         other.to_vec()
     };
     // Another mark, version, secret, number of paths; noise; nothing more than a beginning.
-    let strangers = [
+    let handshakes = [
         altered(0),
         altered(2),
         altered(8),
@@ -50,26 +50,26 @@ fn strangers_are_not_let_in() {
         vec![7; 48],
         right[..20].to_vec(),
     ];
-    for said in strangers {
-        let mut stranger = TcpStream::connect(address(&handle)).unwrap();
-        stranger.write_all(&said).unwrap();
-        stranger.shutdown(Shutdown::Write).unwrap();
-        stranger.set_read_timeout(Some(Duration::from_secs(6))).unwrap();
+    for said in handshakes {
+        let mut client = TcpStream::connect(address(&handle)).unwrap();
+        client.write_all(&said).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(6))).unwrap();
         let mut answer = Vec::new();
-        let _ = stranger.read_to_end(&mut answer);
+        let _ = client.read_to_end(&mut answer);
         assert!(answer.is_empty(), "{said:?}: {answer:?}");
         assert!(listener.accept().unwrap().is_none());
     }
     // A listener that is not there.
-    let mut stranger = TcpStream::connect(address(&handle)).unwrap();
-    stranger.write_all(&altered(24)).unwrap();
+    let mut client = TcpStream::connect(address(&handle)).unwrap();
+    client.write_all(&altered(24)).unwrap();
     let mut answer = [0; 8];
-    stranger.read_exact(&mut answer).unwrap();
+    client.read_exact(&mut answer).unwrap();
     assert_eq!(answer, [0x62, 0x7b, 2, 0, 0, 0, 0, 0]);
 }
 
 #[test]
-fn a_path_that_says_what_cannot_be_is_an_error() {
+fn a_path_that_breaks_the_protocol_is_an_error() {
     // Noise; kind 9; chunk 1 of 1; chunks of 1 byte; a message longer than its place.
     let chunk = |message: u64, total: u64, chunk: u32, index: u32| {
         let mut header = vec![0x62, 0x7b, 1, 0];
@@ -92,8 +92,8 @@ fn a_path_that_says_what_cannot_be_is_an_error() {
     for said in wrong {
         let mut handle = [0; 128];
         let mut listener = network.listen(0, &mut handle).unwrap();
-        let mut guest = TcpStream::connect(address(&handle)).unwrap();
-        guest.write_all(&[&hello(&handle)[..], &said].concat()).unwrap();
+        let mut client = TcpStream::connect(address(&handle)).unwrap();
+        client.write_all(&[&hello(&handle)[..], &said].concat()).unwrap();
         let mut receiver = soon(|| listener.accept().unwrap());
         let mut place = [0u8; 100];
         // SAFETY: the place outlives the connection.
