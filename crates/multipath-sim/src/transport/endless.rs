@@ -12,6 +12,8 @@ use super::{Buffer, Event, World};
 pub struct Endless {
     bytes: usize,
     open: usize,
+    /// Each connection begins its last message so long after its first.
+    time: Option<Duration>,
     flows: Vec<Flow>,
 }
 
@@ -22,6 +24,10 @@ struct Flow {
     begun: [usize; 2],
     received: u64,
     first: Option<Time>,
+    /// When the first message began, and when the last one was acknowledged.
+    began: Option<Time>,
+    ended: Option<Time>,
+    last_begun: bool,
 }
 
 impl Endless {
@@ -35,8 +41,11 @@ impl Endless {
             begun: [0; 2],
             received: 0,
             first: None,
+            began: None,
+            ended: None,
+            last_begun: false,
         };
-        Endless { bytes, open, flows: pairs.iter().map(flow).collect() }
+        Endless { bytes, open, time: None, flows: pairs.iter().map(flow).collect() }
     }
 
     /// Bytes that were received on each connection.
@@ -49,6 +58,31 @@ impl Endless {
     #[must_use]
     pub fn began(&self) -> Option<Time> {
         self.flows.iter().filter_map(|flow| flow.first).min()
+    }
+
+    /// Each connection begins its last message so long after its first.
+    #[must_use]
+    pub fn lasting(self, time: Duration) -> Endless {
+        Endless { time: Some(time), ..self }
+    }
+
+    /// Runs until the last messages are acknowledged. For each connection its bytes, and from the beginning of its first message until then.
+    ///
+    /// # Panics
+    /// When that is not so after 60 s more than it should take.
+    pub fn finish(&mut self, world: &mut World) -> Vec<(u64, Duration)> {
+        let most = world.simulation.now() + Duration::from_secs(60) + self.time.unwrap_or_default();
+        while self.flows.iter().any(|flow| flow.ended.is_none()) {
+            let now = world.simulation.now();
+            assert!(now < most, "the last message is not acknowledged");
+            self.run(world, now + Duration::from_millis(1));
+        }
+        let bytes = self.bytes as u64;
+        let took = |flow: &Flow| Some(flow.ended?.since(flow.began?));
+        self.flows
+            .iter()
+            .map(|flow| (flow.begun[0] as u64 * bytes, took(flow).unwrap_or_default()))
+            .collect()
     }
 
     /// Runs until the first message has arrived.
@@ -81,8 +115,8 @@ impl Endless {
     }
 
     fn step(&mut self, flow: usize, world: &mut World) {
-        let Endless { bytes, open, flows } = self;
-        let (bytes, open, flow) = (*bytes, *open, &mut flows[flow]);
+        let Endless { bytes, open, time, flows } = self;
+        let (bytes, open, time, flow) = (*bytes, *open, *time, &mut flows[flow]);
         let now = world.simulation.now();
         world.with(flow.pair, |pair, simulation| {
             loop {
@@ -106,13 +140,15 @@ impl Endless {
                     flow.receives.push_back((request, buffer));
                     is_idle = false;
                 }
-                while flow.sends.len() < open {
+                while flow.sends.len() < open && !flow.last_begun {
                     let request = flow.begun[0];
                     let buffer = Buffer::blank(request << 24, bytes);
                     if !ended(pair.sending.send(buffer.lend(), bytes, request, simulation)) {
                         break;
                     }
                     flow.begun[0] += 1;
+                    let began = *flow.began.get_or_insert(now);
+                    flow.last_begun = time.is_some_and(|time| now.since(began) >= time);
                     flow.sends.push_back((request, buffer));
                     is_idle = false;
                 }
@@ -121,6 +157,9 @@ impl Endless {
                 {
                     if let Some((_, buffer)) = flow.sends.pop_front() {
                         buffer.take_back();
+                    }
+                    if flow.last_begun && flow.sends.is_empty() {
+                        flow.ended = Some(now);
                     }
                     is_idle = false;
                 }

@@ -25,7 +25,7 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Links of these Mb/s with queues of so long; a last hop, if there is one.
+    /// Links of these bits a second with queues of so long; a last hop, if there is one.
     pub fn new(
         seed: u64,
         links: &[(u64, Duration)],
@@ -33,8 +33,7 @@ impl Bed {
         burst: u32,
     ) -> Bed {
         let mut simulation = Simulation::new(seed);
-        let tbf =
-            |&(rate, queue): &(u64, Duration)| Link::tbf(rate * 1_000_000, burst, queue, DELAY / 2);
+        let tbf = |&(rate, queue): &(u64, Duration)| Link::tbf(rate, burst, queue, DELAY / 2);
         let links: Vec<[LinkId; 2]> =
             links.iter().map(|link| [(); 2].map(|()| simulation.link(tbf(link)))).collect();
         let [mut forward, backward] = [0, 1]
@@ -49,7 +48,7 @@ impl Bed {
 
     /// Four links as in the bed.
     pub fn four(seed: u64) -> Bed {
-        Bed::new(seed, &[(1000, 8 * MILLI); 4], None, BURST)
+        Bed::new(seed, &[(1_000_000_000, 8 * MILLI); 4], None, BURST)
     }
 
     pub fn settings(&self) -> Settings {
