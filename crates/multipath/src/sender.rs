@@ -209,6 +209,10 @@ impl<M: Source> Sender<M> {
         if paths[path].capabilities.is_zero_copy {
             chunks[begin..].iter().for_each(|chunk| messages.hold(&chunk.header));
         }
+        if paths[path].is_silent() {
+            // It only shows whether the path is back: another one has the chunk as well.
+            messages.requeue(chunks[begin..].iter().cloned());
+        }
         paths[path].send(&chunks[begin..], now);
     }
 

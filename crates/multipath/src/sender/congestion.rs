@@ -21,6 +21,8 @@ const LOSS_WEIGHT: f64 = 1.0 / 16.0;
 /// Chunks in flight at first; the least window, in chunks: below one, chunks are spaced out.
 const INITIAL_WINDOW: f64 = 2.0;
 const MIN_WINDOW: f64 = 1.0 / 64.0;
+/// By how much of a chunk a window below one chunk grows with each acknowledgement.
+const SMALL_INCREASE: f64 = 1.0 / 8.0;
 /// Bounds of the retransmission timeout.
 const RTO: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(1));
 /// Before any round trip was measured.
@@ -44,8 +46,9 @@ pub(super) struct Window {
     acknowledged: f64,
     lost: f64,
     loss_share: f64,
-    /// Retransmission timeouts in a row.
+    /// Retransmission timeouts in a row, and when the first of them was.
     pub(super) timeouts: u32,
+    silent_since: Time,
     /// With a window below one chunk: when the next one may leave.
     next_send: Time,
 }
@@ -66,6 +69,7 @@ impl Window {
             lost: 0.0,
             loss_share: 0.0,
             timeouts: 0,
+            silent_since: Time::default(),
             next_send: Time::default(),
         }
     }
@@ -99,8 +103,10 @@ impl Window {
             self.is_starting = false;
         } else if self.is_starting {
             self.bytes += bytes as f64;
+        } else if self.bytes < self.chunk {
+            self.bytes += SMALL_INCREASE * bytes as f64;
         } else {
-            self.bytes += self.chunk * bytes as f64 / self.bytes.max(self.chunk);
+            self.bytes += self.chunk * bytes as f64 / self.bytes;
         }
         if now >= self.round_ends {
             self.end_round(newest, target, now);
@@ -130,12 +136,20 @@ impl Window {
 
     /// Nothing was acknowledged for the timeout.
     pub(super) fn timed_out(&mut self, now: Time) {
+        if self.timeouts == 0 {
+            self.silent_since = now;
+        }
         self.timeouts = self.timeouts.saturating_add(1);
         self.is_starting = false;
         self.shrink(MAX_DECREASE);
         self.bytes = self.bytes.min(self.chunk);
         (self.acknowledged, self.lost) = (0.0, 0.0);
         self.round_ends = now + Duration::from_nanos(self.round_trip as u64);
+    }
+
+    /// How long retransmission timeouts have followed each other.
+    pub(super) fn silence(&self, now: Time) -> Duration {
+        if self.timeouts == 0 { Duration::ZERO } else { now.since(self.silent_since) }
     }
 
     fn shrink(&mut self, share: f64) {

@@ -8,8 +8,8 @@ use crate::{ACK_WINDOW, Ack, Request, Source, Time};
 
 /// A chunk is lost when so many later ones of its path were acknowledged; where nothing is reordered, when one was.
 const REORDERED: u64 = 3;
-/// A path is lost after so many retransmission timeouts in a row.
-const MAX_TIMEOUTS: u32 = 6;
+/// A path is lost after so many retransmission timeouts in a row, which take so long at least.
+const MAX_TIMEOUTS: (u32, Duration) = (2, Duration::from_millis(600));
 
 impl<M: Source> Sender<M> {
     /// The unreliable path that would deliver the next chunk first, if any may send one now. Whoever gets it calls
@@ -81,13 +81,15 @@ impl<M: Source> Sender<M> {
                 flight.is_over = true;
                 up.in_flight -= length;
                 window.lost(length);
-                lost.push(flight.chunk.clone());
+                if capabilities.is_zero_copy {
+                    messages.release(&flight.chunk.header, &mut done);
+                }
+                if !flight.is_hedged {
+                    lost.push(flight.chunk.clone());
+                }
             }
         }
         up.let_go();
-        if capabilities.is_zero_copy {
-            lost.iter().for_each(|chunk| messages.release(&chunk.header, &mut done));
-        }
         counts.requeued += lost.len() as u64;
         messages.requeue(lost);
         if let Some(round_trip) = round_trip {
@@ -125,16 +127,18 @@ impl<M: Source> Sender<M> {
             window.timed_out(now);
             for flight in up.flights.iter_mut().filter(|flight| !flight.is_over) {
                 flight.is_over = true;
-                counts.requeued += 1;
                 if capabilities.is_zero_copy {
                     messages.release(&flight.chunk.header, &mut done);
                 }
-                messages.requeue([flight.chunk.clone()]);
+                if !flight.is_hedged {
+                    counts.requeued += 1;
+                    messages.requeue([flight.chunk.clone()]);
+                }
             }
             up.in_flight = 0;
             up.let_go();
-            if window.timeouts >= MAX_TIMEOUTS {
-                let silence = window.timeout();
+            let silence = window.silence(now);
+            if window.timeouts >= MAX_TIMEOUTS.0 && silence >= MAX_TIMEOUTS.1 {
                 let timeouts = window.timeouts.try_into().unwrap_or(u8::MAX);
                 let loss = Loss::Silent { silence, timeouts };
                 actions.push(Action::GiveUp { path: number, loss });

@@ -77,7 +77,7 @@ pub(super) struct Flight<M> {
     pub(super) chunk: Chunk<M>,
     pub(super) sent: Time,
     /// Whether another path has it as well.
-    is_hedged: bool,
+    pub(super) is_hedged: bool,
     /// On an unreliable path: whether it was acknowledged, or requeued as lost.
     pub(super) is_over: bool,
 }
@@ -140,12 +140,18 @@ impl<M: Source> Path<M> {
 
     /// Chunks are handed out.
     pub(super) fn send(&mut self, chunks: &[Chunk<M>], now: Time) {
+        let is_hedged = self.is_silent();
         if let Some(window) = &mut self.window {
             window.sent(now);
         }
         if let Link::Up(up) = &mut self.link {
-            chunks.iter().for_each(|chunk| up.send(chunk.clone(), now));
+            chunks.iter().for_each(|chunk| up.send(chunk.clone(), is_hedged, now));
         }
+    }
+
+    /// Whether the last that happened on an unreliable path was a retransmission timeout.
+    pub(super) fn is_silent(&self) -> bool {
+        self.window.as_ref().is_some_and(|window| window.timeouts > 0)
     }
 
     pub(super) fn up(&mut self) -> Option<&mut Up<M>> {
@@ -267,9 +273,9 @@ impl<M: Source> Up<M> {
     }
 
     /// A chunk is handed out.
-    pub(super) fn send(&mut self, chunk: Chunk<M>, now: Time) {
+    pub(super) fn send(&mut self, chunk: Chunk<M>, is_hedged: bool, now: Time) {
         self.in_flight += chunk.header.bytes();
-        self.flights.push_back(Flight { chunk, sent: now, is_hedged: false, is_over: false });
+        self.flights.push_back(Flight { chunk, sent: now, is_hedged, is_over: false });
     }
 
     /// Since when the oldest chunk in flight has not been acknowledged, nor anything else on this path.
