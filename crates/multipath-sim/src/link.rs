@@ -160,6 +160,11 @@ impl Link {
         self.backlog
     }
 
+    /// Whether what travels together is longer than the bucket of tokens, which then takes its packets one by one (tbf_segment).
+    pub(crate) fn cuts(&self, bytes: u32) -> bool {
+        self.burst > 0 && u64::from(bytes) > self.burst
+    }
+
     /// A packet comes, of so many bytes with all headers; it may stand for several that travel together (segmentation
     /// offload), of which the longest has `longest` bytes without the Ethernet header.
     pub fn take(&mut self, bytes: u32, longest: u32, now: Time, random: &mut Random) -> Fate {

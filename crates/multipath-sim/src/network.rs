@@ -103,6 +103,11 @@ impl Network {
         (count > 0).then(|| mixed.below(count)).and_then(|at| up.clone().nth(at as usize).copied())
     }
 
+    /// Whether a link cuts what travels together into its packets.
+    pub(crate) fn cuts(&self, link: LinkId, bytes: u32) -> bool {
+        self.links[link.0].cuts(bytes)
+    }
+
     /// What becomes of a packet on a link, as [`Link::take`] has it.
     pub(crate) fn take(&mut self, link: LinkId, bytes: u32, longest: u32, now: Time) -> Fate {
         self.links[link.0].take(bytes, longest, now, &mut self.random)

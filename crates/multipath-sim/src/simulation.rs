@@ -231,6 +231,14 @@ impl Simulation {
             return self.arrive(packet);
         };
         let Some(link) = self.network.link(stage, packet.stage, label) else { return };
+        if let Body::Segment(segment) = &packet.body
+            && self.network.cuts(link, packet.bytes)
+        {
+            let most = self.connections[packet.flow].settings.mtu - HEADERS;
+            if segment.bytes > most {
+                return self.forward_cut(&packet, most);
+            }
+        }
         let (bytes, longest) = (packet.bytes, packet.longest);
         match self.network.take(link, bytes, longest, self.now) {
             Fate::Dropped => {}
@@ -242,6 +250,24 @@ impl Simulation {
                 }
                 self.events.add(at, Event::Packet(packet));
             }
+        }
+    }
+
+    /// What travels together goes on as its packets.
+    fn forward_cut(&mut self, packet: &Packet, most: u32) {
+        let Body::Segment(whole) = &packet.body else { return };
+        let mut from = 0;
+        while from < whole.bytes {
+            let mut part = packet.clone();
+            let bytes = most.min(whole.bytes - from);
+            let is_last = from + bytes == whole.bytes;
+            let has_end = whole.has_end && is_last;
+            let seq = whole.seq + u64::from(from);
+            part.body = Body::Segment(Segment { seq, bytes, has_end, ..whole.clone() });
+            part.bytes = bytes + HEADERS + ETHERNET;
+            part.longest = bytes + HEADERS;
+            self.forward(part);
+            from += bytes;
         }
     }
 

@@ -177,9 +177,9 @@ impl Sending {
     /// Bytes that the application may write now.
     pub(super) fn room(&mut self) -> u64 {
         let windows = u64::from(self.window.cwnd.max(INITIAL_WINDOW));
-        let wanted = self.control.buffered_windows() * windows * SEGMENT_MEMORY;
-        let scale = f64::from(self.segment) / 8948.0;
-        let bytes = ((wanted.min(self.most_buffered) as f64) * PAYLOAD * scale.max(0.1)) as u64;
+        let scale = (f64::from(self.segment) / 8948.0).max(0.1);
+        let wanted = (self.control.buffered_windows() * windows * SEGMENT_MEMORY) as f64 * scale;
+        let bytes = (wanted.min(self.most_buffered as f64) * PAYLOAD) as u64;
         self.capacity = self.capacity.max(bytes);
         self.capacity.saturating_sub(self.buffered())
     }
