@@ -24,6 +24,7 @@ const KNOWN: &[(&str, &str)] = &[
         "1.22: packet by packet, two processors are what limits the real bed; processors are not simulated",
     ),
     ("0", "1.31: as `loss`, not examined"),
+    ("15", "0.88: not examined"),
     ("17", "0.88: not examined"),
 ];
 

@@ -85,7 +85,7 @@ fn loss_limits_cubic_as_its_formula_has_it() {
         let mut streams = Streams::new(3, link, settings);
         streams.one_way_loss();
         streams.open(8);
-        let goodputs = streams.run(5 * SECOND, 60 * SECOND);
+        let goodputs = streams.run(60 * SECOND, 120 * SECOND);
         let segments = goodputs.iter().sum::<f64>() / 8.0 / 8.0 / 1448.0 * trip;
         let alpha = 3.0 * (1.0 - BETA) / (1.0 + BETA);
         let reno = f64::sqrt(alpha * (1.0 + BETA) / (2.0 * (1.0 - BETA) * loss));
