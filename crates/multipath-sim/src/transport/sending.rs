@@ -518,7 +518,7 @@ impl Sending {
         let now = simulation.now();
         match (one.epoch, error) {
             (Hello::ABORT, _) => {}
-            (Hello::PROBE, ConnectError::Refused) => self.core.probe_answered(),
+            (Hello::PROBE, ConnectError::Refused) => self.core.probe_refused(now),
             (Hello::PROBE, _) => self.core.probe_unanswered(now),
             _ => {
                 let mut actions = Vec::new();

@@ -14,11 +14,14 @@ use scenario::Scenario;
 
 /// Counterexamples that are open. `open_counterexamples` runs them.
 ///
-/// 1087, 2098: the peer's process has died, and one path with a closed receive window lies on a link that drops everything. The
-/// peer's host answers probes, so that the path stays up for minutes, and with it the connection.
 /// 3474: the receiver hears retransmissions of a dead sender's kernel on a link that drops its acknowledgements, and fails after
 /// 38 s instead of 36.
-const OPEN: &[u64] = &[1087, 2098, 3474];
+const OPEN: &[u64] = &[3474];
+/// Counterexamples of earlier versions.
+///
+/// 1087, 2098: the peer's process has died, and one path with a closed receive window lies on a link that drops everything. The
+/// peer's host answered probes, so that the path stayed up for minutes, and with it the connection.
+const CLOSED: &[u64] = &[1087, 2098];
 
 /// Tests of a run, which share the seeds.
 const TESTS: u64 = 8;
@@ -54,6 +57,13 @@ macro_rules! tests {
     ($($name:ident $number:literal)*) => { $(#[test] fn $name() { seeds($number); })* };
 }
 tests!(seeds_0 0 seeds_1 1 seeds_2 2 seeds_3 3 seeds_4 4 seeds_5 5 seeds_6 6 seeds_7 7);
+
+#[test]
+fn closed_counterexamples() {
+    for seed in CLOSED {
+        check::run(&Scenario::drawn(*seed), *seed);
+    }
+}
 
 #[test]
 #[ignore = "they fail: see OPEN"]

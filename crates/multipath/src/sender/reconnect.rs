@@ -13,6 +13,8 @@ use crate::{CONNECTION_TIMEOUT, Request, Source, Time};
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 /// The peer refuses all paths for so long: its process has ended.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
+/// It refuses probes so long, and nothing was heard on paths that are up for this long: the same.
+const SILENT_REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// From the port that it had, a path has twice its round trip to connect: at least and at most so long.
 const KEPT_PORT_TIMEOUT: (Duration, Duration) =
     (Duration::from_millis(250), Duration::from_secs(1));
@@ -167,7 +169,15 @@ impl<M: Source> Sender<M> {
     fn failure(&self, now: Time) -> Option<End> {
         let count = self.paths.len();
         if self.up > 0 {
-            let since = self.blackholed.filter(|_| !self.is_idle())?;
+            if self.is_idle() {
+                return None;
+            }
+            // A path may stay up whose link drops what the peer's host has to say of it.
+            let is_refused = self.probes.refused_for(now) >= REFUSAL_TIMEOUT;
+            if is_refused && now.since(self.heard) >= SILENT_REFUSAL_TIMEOUT {
+                return Some(End::Refused);
+            }
+            let since = self.blackholed?;
             return (now.since(since) >= CONNECTION_TIMEOUT).then_some(End::Blackholed(count));
         }
         let refused = self.paths.iter().map(|path| match &path.link {

@@ -31,17 +31,24 @@ pub(super) struct Probes {
     sent: Vec<(Option<Time>, u32)>,
     /// Since when none is answered.
     unanswered: Option<Time>,
+    /// Since when each that is answered is refused: the peer's host is there, its process is not.
+    refused: Option<Time>,
 }
 
 impl Probes {
     pub(super) fn new(groups: Vec<usize>) -> Probes {
         let sent = vec![(None, 0); groups.iter().max().map_or(0, |most| most + 1)];
-        Probes { groups, sent, unanswered: None }
+        Probes { groups, sent, unanswered: None, refused: None }
     }
 
     /// The peer's host is there.
     pub(super) fn answered(&mut self) {
-        self.unanswered = None;
+        (self.unanswered, self.refused) = (None, None);
+    }
+
+    /// How long the peer's process has refused all probes that arrived.
+    pub(super) fn refused_for(&self, now: Time) -> Duration {
+        self.refused.map_or(Duration::ZERO, |since| now.since(since))
     }
 
     /// Whether it is time for another probe over the addresses of this path; the peer was heard of at `heard`.
@@ -178,6 +185,12 @@ impl<M: Source> Sender<M> {
     /// The peer's host has answered a probe.
     pub fn probe_answered(&mut self) {
         self.probes.answered();
+    }
+
+    /// It refuses the probe: nobody listens there.
+    pub fn probe_refused(&mut self, now: Time) {
+        self.probes.unanswered = None;
+        self.probes.refused.get_or_insert(now);
     }
 
     /// It has not, nor does anything else say that it is there.

@@ -315,6 +315,23 @@ fn a_connection_without_paths_fails_in_time() {
     }
 }
 
+/// Its process has ended, and a path's link drops what its host says of it.
+#[test]
+fn a_path_that_is_silent_does_not_keep_a_refused_connection() {
+    let mut sender = sender(2);
+    push(&mut sender, 1 << 20, 0);
+    next(&mut sender, 1, at(0));
+    sender.probe_refused(at(1000));
+    check(&mut sender, at(9_999));
+    assert_eq!(sender.end(), None);
+    acknowledge(&mut sender, 1, 0, at(9_999));
+    sender.probe_refused(at(10_500));
+    check(&mut sender, at(19_998));
+    assert_eq!(sender.end(), None);
+    check(&mut sender, at(19_999));
+    assert_eq!(sender.end(), Some(&End::Refused));
+}
+
 #[test]
 fn nothing_is_handed_out_after_an_abort() {
     let mut sender = sender(1);

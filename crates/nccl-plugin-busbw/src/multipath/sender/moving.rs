@@ -47,7 +47,7 @@ impl Connection {
     fn read(&self, number: usize, path: &Path, stream: &mut Stream) -> Result<bool, Loss> {
         let (delivered, outcome) = stream.read(path.ended.load(Ordering::Acquire));
         let Some(count) = delivered else { return outcome.map(|()| false).map_err(ended_by) };
-        let unwritten = stream.writing().len();
+        let unwritten = stream.unwritten();
         let now = self.now();
         let acknowledged =
             lock(&self.core).acknowledged(number, count, unwritten, now, |request, bytes| {

@@ -55,6 +55,17 @@ impl Stream {
         &mut self.chunks
     }
 
+    /// How many of the last chunks are not written completely.
+    pub(super) fn unwritten(&self) -> usize {
+        let Some(written) = self.written else { return 0 };
+        let mut end = 0;
+        let complete = self.chunks.iter().take_while(|chunk| {
+            end += Frame::BYTES + chunk.header.bytes();
+            end <= written
+        });
+        self.chunks.len() - complete.count()
+    }
+
     /// Writes what `next(now, chunks)` gives, until the kernel takes no more (then false) or there is nothing (then true).
     pub(super) fn write(
         &mut self,

@@ -152,7 +152,7 @@ impl Connection {
             Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH => {
                 core.probe_unanswered(self.now());
             }
-            Errno::CONNREFUSED | Errno::CONNRESET => core.probe_answered(),
+            Errno::CONNREFUSED | Errno::CONNRESET => core.probe_refused(self.now()),
             // Our own trouble.
             _ => {}
         }
