@@ -74,7 +74,13 @@ while IFS=$'\t' read -r name needed part; do
     run_test "$name" "$needed" "$part"
 done <"$here/expected.tsv"
 # Whoever else uses the GPUs is not ours: our processes have our cache folder in their environment.
-left=$(unset XDG_CACHE_HOME; grep -lszxF "XDG_CACHE_HOME=$work/cache" /proc/[0-9]*/environ | wc -l)
+ours() { (unset XDG_CACHE_HOME; grep -lszxF "XDG_CACHE_HOME=$work/cache" /proc/[0-9]*/environ | wc -l); }
+# A process that was killed has a moment to end.
+for _ in $(seq 50); do
+    left=$(ours)
+    [ "$left" = 0 ] && break
+    sleep 0.1
+done
 echo "# $ran ran of $wanted expected, $waived waived, $failed failed; $left processes left; $(($(date +%s) - begun)) s"
 if [ $ran = 0 ] && [ $failed = 0 ]; then
     echo "# nothing ran: this shows nothing" >&2
