@@ -2,7 +2,7 @@
 //! Not TCP paths (`netlab`, `properties`).
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{collections::HashMap, ops::Range, sync::Arc, time::Duration};
+use std::{collections::HashMap, ops::Range, time::Duration};
 
 use busbw_multipath::{
     Ack, Action, Capabilities, Destination, Memory, PathConfig, Receiver, Sender, Source, Time,
@@ -34,10 +34,6 @@ impl Memory for Blank {
 
 impl Source for Blank {
     fn copied(&self) -> Blank {
-        Blank
-    }
-
-    fn owned(_: Arc<[u8]>) -> Blank {
         Blank
     }
 }

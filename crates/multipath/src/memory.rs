@@ -1,7 +1,7 @@
 //! Memory of messages as the transport knows it: places that it hands on and never looks into.
 //! Not how bytes are read or written: whoever moves them knows what a place is.
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 /// A place in memory with the bytes of a message, or of a part of one.
 ///
@@ -20,9 +20,6 @@ pub trait Source: Memory {
     /// The same bytes, in memory that stays when the request is done.
     #[must_use]
     fn copied(&self) -> Self;
-
-    /// Bytes that stay as long as anybody has them.
-    fn owned(bytes: Arc<[u8]>) -> Self;
 }
 
 /// Memory that is received into.
@@ -35,7 +32,7 @@ pub trait Destination: Memory {
 pub(crate) mod fake {
     //! Memory for tests: its length, and bytes that are written there.
 
-    use std::{cell::RefCell, ops::Range, rc::Rc, sync::Arc};
+    use std::{cell::RefCell, ops::Range, rc::Rc};
 
     use super::{Destination, Memory, Source};
 
@@ -68,10 +65,6 @@ pub(crate) mod fake {
         fn copied(&self) -> Fake {
             let bytes = self.bytes.borrow()[self.range.clone()].to_vec();
             Fake { range: 0..bytes.len(), bytes: Rc::new(RefCell::new(bytes)) }
-        }
-
-        fn owned(bytes: Arc<[u8]>) -> Fake {
-            Fake { range: 0..bytes.len(), bytes: Rc::new(RefCell::new(bytes.to_vec())) }
         }
     }
 

@@ -5,7 +5,6 @@ use std::{
     cell::{Cell, RefCell},
     ops::Range,
     rc::Rc,
-    sync::Arc,
 };
 
 use busbw_multipath::{Destination, Memory, Source};
@@ -132,10 +131,6 @@ impl Memory for Place {
 impl Source for Place {
     fn copied(&self) -> Place {
         Place::Copy(self.content())
-    }
-
-    fn owned(bytes: Arc<[u8]>) -> Place {
-        Place::Copy(Content::of(bytes))
     }
 }
 

@@ -61,10 +61,6 @@ impl Source for Outgoing {
             Outgoing::Copy(copy) => Outgoing::Copy(copy.clone()),
         }
     }
-
-    fn owned(bytes: Arc<[u8]>) -> Outgoing {
-        Outgoing::Copy(bytes)
-    }
 }
 
 /// A place for what arrives: NCCL's memory, ours until the receive is done or the connection has ended.
