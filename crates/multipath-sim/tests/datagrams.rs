@@ -2,14 +2,18 @@
 //! Not TCP paths (`netlab`, `properties`).
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{collections::HashMap, ops::Range, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    ops::Range,
+    time::Duration,
+};
 
 use busbw_multipath::{
     Ack, Action, Capabilities, Destination, Memory, PathConfig, Receiver, Sender, Source, Time,
     frame::{Frame, Header, take},
 };
 use busbw_multipath_sim::{
-    Change, Content, Label, Link, LinkId, Route, Simulation, Wake, Ways, datagram::Flow,
+    Change, Content, Label, Link, LinkId, Random, Route, Simulation, Wake, Ways, datagram::Flow,
 };
 
 const CHUNK: u32 = 16 << 10;
@@ -50,13 +54,28 @@ struct Connection {
     back: Vec<Flow>,
     sent: usize,
     open: usize,
+    /// When the open messages began.
+    begun: VecDeque<Time>,
     posted: usize,
     received: usize,
     alarm: Option<Time>,
 }
 
+/// How the path of the next chunk is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    /// The transport's own: the path that would deliver it first, of all.
+    Earliest,
+    /// The one with the shorter round trip of two drawn ones, as UCCL does.
+    PowerOfTwo,
+}
+
 struct World {
     simulation: Simulation,
+    choice: Choice,
+    random: Random,
+    /// How long each message took, in the run.
+    times: Vec<Duration>,
     connections: Vec<Connection>,
     /// Whose flow it is, of which path, and whether it carries data.
     flows: HashMap<Flow, (usize, usize, bool)>,
@@ -64,7 +83,14 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> World {
-        World { simulation: Simulation::new(seed), connections: Vec::new(), flows: HashMap::new() }
+        World {
+            simulation: Simulation::new(seed),
+            choice: Choice::Earliest,
+            random: Random::new(seed),
+            times: Vec::new(),
+            connections: Vec::new(),
+            flows: HashMap::new(),
+        }
     }
 
     /// A link of so many Mb/s with a queue of so many bytes.
@@ -95,6 +121,7 @@ impl World {
         }
         let receiver = Receiver::default();
         let (sent, open, posted, received, alarm) = (0, 0, 0, 0, None);
+        let begun = VecDeque::new();
         self.connections.push(Connection {
             sender,
             receiver,
@@ -102,6 +129,7 @@ impl World {
             back,
             sent,
             open,
+            begun,
             posted,
             received,
             alarm,
@@ -110,7 +138,7 @@ impl World {
 
     /// What an application does, and everything that may leave.
     fn step(&mut self, number: usize) {
-        let World { simulation, connections, .. } = self;
+        let World { simulation, connections, choice, random, .. } = self;
         let one = &mut connections[number];
         let now = simulation.now();
         while one.posted < one.received + OPEN {
@@ -119,13 +147,21 @@ impl World {
         }
         while one.open < OPEN {
             one.sender.push(Blank, MESSAGE, 0);
+            one.begun.push_back(now);
             one.open += 1;
         }
-        let mut chunks = Vec::new();
-        while let Some(path) = one.sender.choose(now) {
+        let (mut chunks, mut refused) = (Vec::new(), Vec::new());
+        while let Some(path) = chosen(&one.sender, *choice, &refused, random, now) {
             let place = one.sender.next_number(path);
             one.sender.next(path, now, &mut chunks);
-            let Some(chunk) = chunks.pop() else { break };
+            let Some(chunk) = chunks.pop() else {
+                // Nothing waits that this path would deliver sooner than others.
+                refused.push(path);
+                if *choice == Choice::Earliest {
+                    break;
+                }
+                continue;
+            };
             let mut bytes = place.to_le_bytes().to_vec();
             bytes.extend(Frame::Chunk(chunk.header).encoded());
             bytes.resize(40 + chunk.header.bytes(), 0);
@@ -164,10 +200,12 @@ impl World {
                     beyond: u128::from_le_bytes(take(bytes, 8)),
                     newest: u64::from_le_bytes(take(bytes, 24)),
                 };
-                let Connection { sender, sent, open, .. } = one;
+                let Connection { sender, sent, open, begun, .. } = one;
                 sender.acknowledged_datagrams(&ack, now, |_, _| {
                     *sent += 1;
                     *open -= 1;
+                    // In order, nearly: the oldest is complete first.
+                    self.times.extend(begun.pop_front().map(|begun| now.since(begun)));
                 });
             }
         }
@@ -194,6 +232,7 @@ impl World {
     /// Bytes that each connection has delivered in so long.
     fn run(&mut self, time: Duration) -> Vec<f64> {
         let until = self.simulation.now() + time;
+        self.times.clear();
         (0..self.connections.len()).for_each(|number| self.step(number));
         let before: Vec<usize> = self.connections.iter().map(|one| one.received).collect();
         while let Some(wake) = self.simulation.next(until) {
@@ -209,6 +248,26 @@ impl World {
             .map(|messages| messages * MESSAGE as f64 * 8.0 / time.as_secs_f64() / 1e6)
             .collect()
     }
+}
+
+/// The path of the next chunk.
+fn chosen(
+    sender: &Sender<Blank>,
+    choice: Choice,
+    refused: &[usize],
+    random: &mut Random,
+    now: Time,
+) -> Option<usize> {
+    if choice == Choice::Earliest {
+        return sender.choose(now);
+    }
+    let may_send = |path: &usize| sender.has_window(*path) && !refused.contains(path);
+    let able: Vec<usize> = (0..sender.paths()).filter(may_send).collect();
+    if able.is_empty() || !sender.work().0 {
+        return None;
+    }
+    let two = [(); 2].map(|()| *random.one(&able));
+    two.into_iter().min_by_key(|path| sender.round_trip(*path).unwrap_or_default())
 }
 
 fn decoded(bytes: &[u8]) -> Header {
@@ -284,4 +343,50 @@ fn a_dead_link_costs_its_bandwidth_and_no_message() {
     let after = world.run(Duration::from_millis(500))[0];
     println!("a dead link of four: {before:.0} Mb/s before, {after:.0} after");
     assert!(after >= 0.9 * 0.75 * before, "{before} {after}");
+}
+
+/// What UCCL does against what the transport does, over eight links of 10 Gb/s on which hashes put the paths, as ECMP does. With
+/// --nocapture: goodput in Gb/s, and the 99th percentile of the time of a message.
+#[test]
+fn the_earliest_of_16_paths_against_two_drawn_of_many() {
+    println!("| case | choice | paths | Gb/s | message, p99 us |\n|---|---|---|---|---|");
+    for (case, dead, senders) in
+        [("collisions", 0, 1), ("a dead link", 1, 1), ("four senders", 0, 4)]
+    {
+        let mut all = Vec::new();
+        for (choice, paths) in [
+            (Choice::Earliest, 16),
+            (Choice::Earliest, 64),
+            (Choice::PowerOfTwo, 16),
+            (Choice::PowerOfTwo, 64),
+        ] {
+            let (mut rates, mut late) = (Vec::new(), Vec::new());
+            for seed in 0..3 {
+                let mut world = World::new(seed);
+                world.choice = choice;
+                let links: Vec<LinkId> = (0..8).map(|_| world.link(10_000, 1 << 20)).collect();
+                let mut hash = Random::new(seed);
+                for _ in 0..senders {
+                    let taken: Vec<LinkId> = (0..paths).map(|_| *hash.one(&links)).collect();
+                    world.connect(&taken, None);
+                }
+                world.run(Duration::from_millis(20));
+                if dead > 0 {
+                    world.simulation.change(links[0], Change::Blackhole(true));
+                    world.run(Duration::from_millis(20));
+                }
+                rates.push(world.run(Duration::from_millis(60)).iter().sum::<f64>() / 1e3);
+                world.times.sort();
+                late.extend(world.times.get(world.times.len() * 99 / 100).copied());
+            }
+            rates.sort_by(f64::total_cmp);
+            late.sort();
+            assert_eq!(late.len(), 3, "{case}, {choice:?} of {paths}: no message");
+            let (rate, late) = (rates[rates.len() / 2], late[late.len() / 2].as_micros());
+            println!("| {case} | {choice:?} | {paths} | {rate:.1} | {late} |");
+            all.push(rate);
+        }
+        // Of 80, of which a dead link takes 10; hashes leave some links to few paths.
+        assert!(all.iter().all(|rate| *rate > 55.0), "{case}: {all:?}");
+    }
 }
