@@ -142,8 +142,12 @@ fn the_simulated_bed_gives_what_the_real_one_gave() {
         let ratio = simulated / measured;
         println!("| {case} | {fault} | {measured:.3} | {simulated:.3} | {ratio:.2} |");
         let is_known = KNOWN.iter().any(|(known, _)| *known == case);
-        if ((ratio - 1.0).abs() > TOLERANCE) != is_known {
+        let off = (ratio - 1.0).abs();
+        if off > TOLERANCE && !is_known {
             missed.push(format!("{case}: {ratio:.2}"));
+        }
+        if off < TOLERANCE / 2.0 && is_known {
+            missed.push(format!("{case}: {ratio:.2}, which is an exception no more"));
         }
     }
     assert!(missed.is_empty(), "{missed:?}");
