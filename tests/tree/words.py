@@ -18,7 +18,7 @@ EXEMPT = re.compile(
 # Visitor is a pattern's name, and serde's.
 VISITOR = re.compile(r"^crates/(core/src/pattern|ffi/kernels)/|^crates/logs/src/import/wrapped\.rs$")
 # A key of older files that readers still take, and the documents that say so.
-OLD_KEY = re.compile(r'alias = "|`culprit[^`]*`|guests wait at the door')
+OLD_KEY = re.compile(r'alias = "|`culprit[^`]*`')
 PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 

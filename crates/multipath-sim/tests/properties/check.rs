@@ -16,7 +16,7 @@ const REQUESTS: usize = 32;
 /// All messages arrive within so long after the last fault, whatever the links lose.
 const ARRIVAL: Duration = Duration::from_secs(100);
 /// When nothing gets through, both ends say so: 20 s, 10 s until keep-alive or probes find out, and what timers take.
-const ERROR: Duration = Duration::from_secs(36);
+pub const ERROR: Duration = Duration::from_secs(36);
 /// Both ends have no sockets any more so long after they were closed.
 const REST: Duration = Duration::from_secs(40);
 
@@ -383,11 +383,11 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Runs a scenario.
+/// Runs a scenario, in which an end fails so long after its cause at most.
 ///
 /// # Panics
 /// When the transport does not hold what it promises.
-pub fn run(scenario: &Scenario, seed: u64) -> Outcome {
+pub fn run(scenario: &Scenario, seed: u64, error: Duration) -> Outcome {
     let mut run = Run::new(scenario, seed);
     let all = scenario.messages.len();
     let times = scenario.messages.iter().map(|message| message.sent.max(message.posted));
@@ -397,7 +397,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> Outcome {
     // Whoever ends, or nothing gets through: then each end that is left fails within its limit.
     let cause = scenario.ends.at().into_iter().chain(scenario.dead_from()).min();
     let limit = match cause {
-        Some(cause) => cause.max(last) + ARRIVAL.max(ERROR),
+        Some(cause) => cause.max(last) + ARRIVAL.max(error),
         None => last + ARRIVAL,
     };
     let until = run.began + limit;
@@ -435,7 +435,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> Outcome {
             let Some(at) = at.filter(|_| has_failed) else { continue };
             let time = at.since(run.began);
             assert!(time >= cause, "an end fails after {time:?}, before the cause at {cause:?}");
-            let most = cause.max(last) + ERROR;
+            let most = cause.max(last) + error;
             assert!(
                 time <= most,
                 "an end fails after {time:?}, the cause was at {cause:?}, last {last:?}"

@@ -71,8 +71,8 @@ fn connected(table: Table, control: &mut Control) -> Pointer {
 }
 
 fn listen(address: &str, library: Option<&str>) {
-    let door = TcpListener::bind(address).unwrap();
-    let mut control = Control::new(door.accept().unwrap().0);
+    let listener = TcpListener::bind(address).unwrap();
+    let mut control = Control::new(listener.accept().unwrap().0);
     let plan = Plan::read(&control.hear());
     plan.bounded();
     let table = network(library);

@@ -261,7 +261,7 @@ mod tests {
     fn an_address_alone_takes_no_port() {
         for from in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
             // There may be no IPv6 here.
-            let Ok((_door, to)) = listening(from) else { continue };
+            let Ok((_listener, to)) = listening(from) else { continue };
             let from = SocketAddr::new(from, 0);
             let socket = stream(from.ip()).unwrap();
             choose_late(&socket);
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_path_within_a_host_does_not_wait_for_timers() {
-        let (_door, to) = listening(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
+        let (_listener, to) = listening(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
         let socket = dialing(Some(SocketAddr::new(to.ip(), 0)), to).unwrap();
         let control = sockopt::tcp_congestion(&socket).unwrap();
         assert!(UNPACED.contains(&&control[..]), "{control}");
@@ -284,8 +284,8 @@ mod tests {
 
     #[test]
     fn a_port_can_be_had_once_more() {
-        let (_door, to) = listening(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
-        let (_other_door, elsewhere) = listening(to.ip()).unwrap();
+        let (_listener, to) = listening(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
+        let (_other_listener, elsewhere) = listening(to.ip()).unwrap();
         let shared = |from, to, second| {
             let first = dialing(from, to).unwrap();
             let at = local(&first).unwrap();

@@ -140,12 +140,12 @@ impl Between {
     /// In front of the listener of a handle, which leads here from now on.
     pub fn before(handle: &mut Handle) -> Between {
         let to = address(handle);
-        let door = TcpListener::bind("127.0.0.1:0").unwrap();
-        handle[30..32].copy_from_slice(&door.local_addr().unwrap().port().to_le_bytes());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        handle[30..32].copy_from_slice(&listener.local_addr().unwrap().port().to_le_bytes());
         let through: Arc<Mutex<Vec<Through>>> = Arc::default();
         let list = through.clone();
         thread::spawn(move || {
-            for one in door.incoming() {
+            for one in listener.incoming() {
                 let (one, other) = (one.unwrap(), TcpStream::connect(to).unwrap());
                 let held: Arc<AtomicBool> = Arc::default();
                 for (from, to) in [(&one, &other), (&other, &one)] {

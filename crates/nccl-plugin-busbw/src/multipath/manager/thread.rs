@@ -53,6 +53,8 @@ pub(super) struct Thread {
     /// On which nothing is in flight.
     idle: Vec<Weak<dyn Managed>>,
     closing: Vec<(Arc<sender::Connection>, Instant)>,
+    next_check: Instant,
+    next_idle_check: Instant,
     is_draining: bool,
     /// And when the next path is cut.
     fault: Option<(Fault, Instant)>,
@@ -65,67 +67,72 @@ impl Thread {
         listeners: Vec<OwnedFd>,
         fault: Option<Fault>,
     ) -> Thread {
+        let now = Instant::now();
         Thread {
             manager,
             listeners,
-            full: Instant::now(),
+            full: now,
             handshakes: Vec::new(),
             connecting: Vec::new(),
             closing_sockets: Vec::new(),
             watched: Vec::new(),
             idle: Vec::new(),
             closing: Vec::new(),
+            next_check: now,
+            next_idle_check: now,
             is_draining: false,
-            fault: fault.map(|fault| (fault, Instant::now() + fault.every)),
+            fault: fault.map(|fault| (fault, now + fault.every)),
             draws: Draws(u64::from(std::process::id())),
         }
     }
 
     pub(super) fn run(mut self) {
-        let (mut next_check, mut next_idle_check) = (Instant::now(), Instant::now());
         loop {
-            let jobs = std::mem::take(&mut *lock(&self.manager.jobs));
-            jobs.into_iter().for_each(|job| self.take(job));
             let now = Instant::now();
-            let is_busy = !self.watched.is_empty() || !self.closing.is_empty();
-            if is_busy && now >= next_check {
-                self.check(now);
-                next_check = now + CHECK_INTERVAL;
-            }
-            if !self.idle.is_empty() && now >= next_idle_check {
-                self.check_idle();
-                next_idle_check = now + IDLE_CHECK_INTERVAL;
-            }
-            if self.is_draining && self.closing.is_empty() && !self.is_behind() {
-                if let Some(stats) = self.manager.stats().filter(|_| !self.manager.is_drained()) {
-                    stats.write(now);
-                }
-                self.manager.is_drained.store(true, Ordering::Release);
-            }
-            self.cut(now);
-            let stats = self.manager.stats().and_then(|stats| stats.write_when_due(now));
-            let mut until: Option<Instant> = is_busy.then_some(next_check);
-            let idle = (!self.idle.is_empty()).then_some(next_idle_check);
-            let waits = self.handshakes.iter().map(|one| one.until);
-            let waits = waits.chain(self.connecting.iter().map(|one| one.until));
-            let waits = waits.chain(self.fault.map(|(_, at)| at)).chain(idle).chain(stats);
-            let waits = waits.chain((self.full > now).then_some(self.full));
-            let crowded = (!self.has_room(now)).then_some(now + CROWDED_INTERVAL);
-            let waits = waits.chain(crowded);
-            for wait in waits.chain(self.closing_sockets.iter().map(|(_, until)| *until)) {
-                until = Some(until.map_or(wait, |until| until.min(wait)));
-            }
+            let until = self.turn(now);
             self.wait(until.map(|until| until.saturating_duration_since(now)));
         }
     }
 
-    fn take(&mut self, job: Job) {
+    /// Sees to what others ask, and to what is due. When something is due next, if anything will be.
+    fn turn(&mut self, now: Instant) -> Option<Instant> {
+        let jobs = std::mem::take(&mut *lock(&self.manager.jobs));
+        jobs.into_iter().for_each(|job| self.take(job, now));
+        let is_busy = !self.watched.is_empty() || !self.closing.is_empty();
+        if is_busy && now >= self.next_check {
+            self.check(now);
+            self.next_check = now + CHECK_INTERVAL;
+        }
+        if !self.idle.is_empty() && now >= self.next_idle_check {
+            self.check_idle();
+            self.next_idle_check = now + IDLE_CHECK_INTERVAL;
+        }
+        if self.is_draining && self.closing.is_empty() && !self.is_behind() {
+            if let Some(stats) = self.manager.stats().filter(|_| !self.manager.is_drained()) {
+                stats.write(now);
+            }
+            self.manager.is_drained.store(true, Ordering::Release);
+        }
+        self.cut(now);
+        let stats = self.manager.stats().and_then(|stats| stats.write_when_due(now));
+        let check = is_busy.then_some(self.next_check);
+        let idle = (!self.idle.is_empty()).then_some(self.next_idle_check);
+        let waits = self.handshakes.iter().map(|one| one.until);
+        let waits = waits.chain(self.connecting.iter().map(|one| one.until));
+        let waits = waits.chain(self.fault.map(|(_, at)| at)).chain(check).chain(idle).chain(stats);
+        let waits = waits.chain((self.full > now).then_some(self.full));
+        let crowded = (!self.has_room(now)).then_some(now + CROWDED_INTERVAL);
+        let closing = self.closing_sockets.iter().map(|(_, until)| *until);
+        waits.chain(crowded).chain(closing).min()
+    }
+
+    fn take(&mut self, job: Job, now: Instant) {
         match job {
             Job::Watch(whom) => {
                 self.idle.retain(|other| !other.ptr_eq(&whom));
-                self.watched.push((whom, Instant::now()));
+                self.watched.push((whom, now));
             }
-            Job::Close(whom) => self.closing.push((whom, Instant::now() + CONNECTION_TIMEOUT)),
+            Job::Close(whom) => self.closing.push((whom, now + CONNECTION_TIMEOUT)),
             Job::Leave(socket) => self.leave(socket),
             Job::Drain => self.is_draining = true,
             Job::Connect(connect) => self.connecting.extend(Connecting::begin(connect)),
@@ -273,5 +280,62 @@ fn at_its_end(socket: &OwnedFd) -> bool {
             Ok(Some(0)) | Err(_) => return true,
             Ok(Some(_)) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+    use super::*;
+    use crate::multipath::engine::Engine;
+
+    /// A connection that counts how often it is checked.
+    #[derive(Default)]
+    struct Counted {
+        checks: AtomicUsize,
+        is_busy: AtomicBool,
+    }
+
+    impl Managed for Counted {
+        fn check(&self) -> bool {
+            self.checks.fetch_add(1, Ordering::Relaxed);
+            self.is_busy.load(Ordering::Relaxed)
+        }
+
+        fn is_behind(&self) -> bool {
+            false
+        }
+
+        fn unwatch(&self) -> bool {
+            true
+        }
+
+        fn cut(&self, _: usize) {}
+    }
+
+    /// The other end may wait for what is to be sent much later, and takes us for lost when the paths are gone.
+    #[test]
+    fn a_connection_on_which_nothing_is_in_flight_is_checked_still() {
+        let manager = Manager::new(Vec::new(), Engine::start(Some(0))).unwrap();
+        let mut thread = Thread::new(manager.clone(), Vec::new(), None);
+        let counted = Arc::new(Counted::default());
+        counted.is_busy.store(true, Ordering::Relaxed);
+        let whom: Weak<dyn Managed> = Arc::downgrade(&(counted.clone() as Arc<dyn Managed>));
+        manager.watch(whom);
+        let mut now = Instant::now() + CHECK_INTERVAL;
+        // In so long, turns as they are due.
+        let mut checks_in = |time: Duration| {
+            let (before, until) = (counted.checks.load(Ordering::Relaxed), now + time);
+            while now < until {
+                now = thread.turn(now).unwrap().min(until).max(now + Duration::from_millis(1));
+            }
+            counted.checks.load(Ordering::Relaxed) - before
+        };
+        assert!((39..=41).contains(&checks_in(Duration::from_secs(1))));
+        counted.is_busy.store(false, Ordering::Relaxed);
+        // For a second more; then every two.
+        assert!((39..=42).contains(&checks_in(LINGER + CHECK_INTERVAL)));
+        assert!((29..=31).contains(&checks_in(30 * IDLE_CHECK_INTERVAL)));
     }
 }

@@ -163,7 +163,10 @@ mod tests {
 
     use super::{super::NONE, *};
     use crate::{
-        multipath::{engine::Engine, manager::Manager},
+        multipath::{
+            engine::Engine,
+            manager::{Managed, Manager},
+        },
         network::Listener,
     };
 
@@ -241,6 +244,33 @@ mod tests {
         other.read_to_end(&mut answers).unwrap();
         assert_eq!(answers.len(), Answer::BYTES);
         assert!(other.take_error().unwrap().is_none());
+    }
+
+    /// Its acknowledgement was lost with the path: nobody waits for it, so nobody but the connection manager reads the rest.
+    #[test]
+    fn a_chunk_that_is_sent_again_after_the_last_receive_is_acknowledged() {
+        const BYTES: usize = 20_000;
+        let (shared, mut receiver, mut others) = connection();
+        let mut place = vec![0u8; BYTES];
+        // SAFETY: it outlives the receiver.
+        let request = unsafe { receiver.receive(place.as_mut_ptr(), BYTES) }.unwrap().unwrap();
+        send(&mut others[0], 0, BYTES);
+        while receiver.test(request).unwrap().is_none() {}
+        others[0] = connected(&shared, 0, 1);
+        shared.progress();
+        while !shared.unwatch() {
+            shared.check();
+        }
+        let header = Header { message: 0, total: BYTES as u64, chunk: 1 << 16, index: 0 };
+        others[0].write_all(&Frame::Chunk(header).encoded()).unwrap();
+        others[0].write_all(&[7; BYTES / 2]).unwrap();
+        shared.progress();
+        assert!(shared.watched.load(Ordering::Acquire), "the manager does not look after it");
+        others[0].write_all(&[7; BYTES / 2]).unwrap();
+        shared.check();
+        let mut answer = [0; Answer::BYTES];
+        others[0].read_exact(&mut answer).unwrap();
+        assert_eq!(Answer::decoded(&answer), Some(Answer::Delivered(1)));
     }
 
     #[test]
