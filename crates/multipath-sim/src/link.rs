@@ -160,7 +160,8 @@ impl Link {
         self.backlog
     }
 
-    /// Whether what travels together is longer than the bucket of tokens, which then takes its packets one by one (tbf_segment).
+    /// Whether what travels together is longer than the bucket of tokens, which then takes its packets one by
+    /// one (tbf_segment).
     pub(crate) fn cuts(&self, bytes: u32) -> bool {
         self.burst > 0 && u64::from(bytes) > self.burst
     }

@@ -1,4 +1,5 @@
-//! Connections over unreliable paths, as queue pairs (UC) and datagrams are: goodput, fairness, loss and dead links, in virtual time.
+//! Connections over unreliable paths, as queue pairs (UC) and datagrams are: goodput, fairness, loss and dead
+//! links, in virtual time.
 //! Not TCP paths (`netlab`, `properties`).
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -221,7 +222,7 @@ impl World {
             *sent += 1;
             *open -= 1;
         };
-        sender.check_datagrams(now, &mut actions, &mut done);
+        sender.check_datagrams(now, &mut actions);
         for action in std::mem::take(&mut actions) {
             let Action::GiveUp { path, loss } = action else { panic!("{action:?}") };
             sender.lost(path, &loss, &Default::default(), now, &mut actions, &mut done);
@@ -299,7 +300,8 @@ fn one_path_fills_its_link_with_and_without_loss() {
     }
 }
 
-/// 16 paths over 13 links: four of them on one link, one link at a tenth, one with 1 % loss. Against the sum of what each link's path delivers alone.
+/// 16 paths over 13 links: four of them on one link, one link at a tenth, one with 1 % loss. Against the sum of
+/// what each link's path delivers alone.
 #[test]
 fn unequal_paths_add_up() {
     let mut links = vec![(1000, 0.0); 13];
@@ -313,7 +315,8 @@ fn unequal_paths_add_up() {
     assert!(together >= 0.9 * alone, "{together} of {alone}");
 }
 
-/// 16 senders to one receiver. How fair their shares are is printed only: who meets a queue at first takes it for the least round
+/// 16 senders to one receiver. How fair their shares are is printed only: who meets a queue at first takes it for
+/// the least round
 /// trip, and gets most (docs/plugin.md).
 #[test]
 fn incast_does_not_collapse() {
@@ -345,7 +348,8 @@ fn a_dead_link_costs_its_bandwidth_and_no_message() {
     assert!(after >= 0.9 * 0.75 * before, "{before} {after}");
 }
 
-/// What UCCL does against what the transport does, over eight links of 10 Gb/s on which hashes put the paths, as ECMP does. With
+/// What UCCL does against what the transport does, over eight links of 10 Gb/s on which hashes put the paths, as
+/// ECMP does. With
 /// --nocapture: goodput in Gb/s, and the 99th percentile of the time of a message, medians of BUSBW_SIM_SEEDS seeds (1).
 #[test]
 fn the_earliest_of_16_paths_against_two_drawn_of_many() {

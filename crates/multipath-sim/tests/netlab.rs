@@ -1,4 +1,5 @@
-//! The simulated bed against what was measured on the real one (docs/data/netlab_cases.tsv): the same links, faults and messages,
+//! The simulated bed against what was measured on the real one (docs/data/netlab_cases.tsv): the same links,
+//! faults and messages,
 //! and the same link for each path.
 //! Not properties of the transport (`properties`).
 #![allow(clippy::unwrap_used, reason = "tests")]

@@ -72,7 +72,8 @@ fn flows_share_a_link() {
 const BETA: f64 = 0.7;
 const C: f64 = 0.4;
 
-/// The window that random loss leaves: what CUBIC's function gives, or a Reno's that decreases as CUBIC does if that is larger
+/// The window that random loss leaves: what CUBIC's function gives, or a Reno's that decreases as CUBIC does if
+/// that is larger
 /// (RFC 9438, figures 3 and 6; for Reno's own decrease, Mathis et al. 1997).
 #[test]
 fn loss_limits_cubic_as_its_formula_has_it() {

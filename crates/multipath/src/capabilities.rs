@@ -4,13 +4,16 @@
 /// What a path can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Everything that is sent arrives while the path is up, in order: a TCP connection, a reliable queue pair (RC). Otherwise it may be lost, and
+    /// Everything that is sent arrives while the path is up, in order: a TCP connection, a reliable queue
+    /// pair (RC). Otherwise it may be lost, and
     /// the transport keeps the window and sends it again: datagrams, unreliable queue pairs (UC, UD).
     pub is_reliable: bool,
     /// What arrives does so in the order in which it was sent (UC): a gap is a loss. It is for reliable paths anyway.
     pub is_ordered: bool,
-    /// The layer below reads the caller's memory until a chunk is acknowledged (RDMA): a message is not done before that, though another path has
-    /// delivered the same chunk. Otherwise a chunk is copied when it is handed out (sockets).
+    /// The layer below reads the caller's memory until a chunk is acknowledged (RDMA): a message is not done
+    /// before that, though
+    /// another path has delivered the same chunk. Otherwise a chunk is copied when it is handed out (sockets). It counts on
+    /// reliable paths only: an unreliable one must have copied, since nothing says when it has sent what is lost.
     pub is_zero_copy: bool,
     /// Bytes of a chunk at most.
     pub max_chunk: u32,

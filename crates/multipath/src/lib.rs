@@ -2,7 +2,8 @@
 //! Not sockets, threads or clocks: the plugin moves the bytes, and simulated networks test the rest.
 //!
 //! A [`Sender`] cuts messages into chunks and chooses a path for each; a [`Receiver`] puts chunks where they belong and
-//! acknowledges them. Both are generic over the [memory](Memory) of messages, which they never look into. docs/plugin.md has the design.
+//! acknowledges them. Both are generic over the [memory](Memory) of messages, which they never look into.
+//! docs/plugin.md has the design.
 
 #![forbid(unsafe_code)]
 

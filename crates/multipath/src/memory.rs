@@ -5,7 +5,8 @@ use std::ops::Range;
 
 /// A place in memory with the bytes of a message, or of a part of one.
 ///
-/// The memory belongs to whoever began the request. The transport gives it to nobody after the request is done or the connection has ended.
+/// The memory belongs to whoever began the request. The transport gives it to nobody after the request is done or
+/// the connection has ended.
 pub trait Memory: Clone {
     /// The `bytes` bytes from `offset` on, which are within it.
     #[must_use]

@@ -23,7 +23,8 @@ const ALONE: u32 = 64;
 
 /// The receiving end of a connection.
 ///
-/// Each path has an [`Incoming`], which belongs to whoever reads that path. He fills it, and has [`advance`](Receiver::advance) look at
+/// Each path has an [`Incoming`], which belongs to whoever reads that path. He fills it, and has
+/// [`advance`](Receiver::advance) look at
 /// what was read.
 pub struct Receiver<M> {
     requests: Requests<M>,
@@ -62,10 +63,12 @@ impl<M: Destination> Default for Receiver<M> {
 impl<M: Destination> Receiver<M> {
     // What the caller begins, and what becomes of it.
 
-    /// A receive of the next message into memory of so many bytes. Calls `done(request, bytes)` if that message is there already.
+    /// A receive of the next message into memory of so many bytes. Calls `done(request, bytes)` if that
+    /// message is there already.
     ///
     /// # Errors
-    /// When the message does not fit, or breaks the protocol: the memory is the caller's again, and the connection has failed.
+    /// When the message does not fit, or breaks the protocol: the memory is the caller's again, and the
+    /// connection has failed.
     pub fn post(
         &mut self,
         memory: M,
@@ -120,7 +123,8 @@ impl<M: Destination> Receiver<M> {
 
     // Paths.
 
-    /// Whether a path that was connected so often is to take the place of the one that is there, which is to be [lost](Receiver::lost) first.
+    /// Whether a path that was connected so often is to take the place of the one that is there, which is to
+    /// be [lost](Receiver::lost) first.
     #[must_use]
     pub fn accepts(&self, path: usize, epoch: u32) -> bool {
         self.epochs[path].is_none_or(|there| there < epoch)
@@ -189,7 +193,8 @@ impl<M: Destination> Receiver<M> {
         Ok(pause)
     }
 
-    /// A whole chunk arrived on an unreliable path, where it has this number. Calls `done(request, bytes)` for a message that is complete. What to acknowledge;
+    /// A whole chunk arrived on an unreliable path, where it has this number. Calls `done(request, bytes)`
+    /// for a message that is complete. What to acknowledge;
     /// nothing where the chunk must be sent again, since its receive is not posted.
     ///
     /// # Errors

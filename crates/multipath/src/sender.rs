@@ -62,7 +62,8 @@ pub struct Sender<M> {
 }
 
 impl<M: Source> Sender<M> {
-    /// A connection over TCP of as many paths as `groups` has entries, all down. Paths with the same number there join the same two
+    /// A connection over TCP of as many paths as `groups` has entries, all down. Paths with the same number
+    /// there join the same two
     /// addresses. Chunks have `chunk` bytes.
     #[must_use]
     pub fn new(groups: Vec<usize>, chunk: u32, now: Time) -> Sender<M> {
@@ -176,7 +177,8 @@ impl<M: Source> Sender<M> {
         self.paths[path].has_window()
     }
 
-    /// Appends what a path is to write next: one chunk, or tiny messages that leave together. Nothing where it has no room or
+    /// Appends what a path is to write next: one chunk, or tiny messages that leave together. Nothing where
+    /// it has no room or
     /// nothing is left for it. Everything that it was given before is written.
     pub fn next(&mut self, path: usize, now: Time, chunks: &mut Vec<Chunk<M>>) {
         let Sender { messages, paths, .. } = self;
@@ -206,7 +208,7 @@ impl<M: Source> Sender<M> {
         {
             chunks.push(chunk);
         }
-        if paths[path].capabilities.is_zero_copy {
+        if paths[path].holds() {
             chunks[begin..].iter().for_each(|chunk| messages.hold(&chunk.header));
         }
         if paths[path].is_silent() {
@@ -216,7 +218,8 @@ impl<M: Source> Sender<M> {
         paths[path].send(&chunks[begin..], now);
     }
 
-    /// The receiver acknowledges so many more chunks of a path, in the order in which they were handed out. The last `unwritten` of these are not
+    /// The receiver acknowledges so many more chunks of a path, in the order in which they were handed out.
+    /// The last `unwritten` of these are not
     /// written completely. Calls `done(request, bytes)` for each message that is complete so.
     ///
     /// # Errors
@@ -230,7 +233,7 @@ impl<M: Source> Sender<M> {
         mut done: impl FnMut(Request, usize),
     ) -> Result<(), Error> {
         let Sender { messages, paths, .. } = self;
-        let is_held = paths[path].capabilities.is_zero_copy;
+        let is_held = paths[path].holds();
         paths[path].acknowledged(count, unwritten, now, |chunk| {
             let is_first = messages.acknowledged(chunk, &mut done);
             if is_held {

@@ -1,5 +1,6 @@
 //! busbw's own network: messages in chunks over many TCP connections to each peer.
-//! Not NCCL's tables (`exported`), nor what is sent where and when: that is `busbw_multipath`. docs/plugin.md tells the design.
+//! Not NCCL's tables (`exported`), nor what is sent where and when: that is `busbw_multipath`. docs/plugin.md
+//! tells the design.
 //!
 //! `manager` is a thread that accepts and connects paths. `sender` and `receiver` put sockets and threads around the state
 //! machines of a connection's two ends. Whoever calls moves the bytes, and `engine` has threads that help.

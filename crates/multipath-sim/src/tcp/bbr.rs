@@ -1,4 +1,5 @@
-//! BBR, version 1, as Linux has it (tcp_bbr.c; Cardwell et al., ACM Queue 2016): it models the bottleneck's rate and the round
+//! BBR, version 1, as Linux has it (tcp_bbr.c; Cardwell et al., ACM Queue 2016): it models the bottleneck's rate
+//! and the round
 //! trip, and paces after that.
 //! Not loss detection. The detection of policers (lt_bw) is left out.
 

@@ -1,4 +1,5 @@
-//! An application as `examples/pair` of the plugin is: on each connection so many messages of one size are open, and only the
+//! An application as `examples/pair` of the plugin is: on each connection so many messages of one size are open,
+//! and only the
 //! oldest is tested.
 //! Not what is measured of it.
 
@@ -66,7 +67,8 @@ impl Endless {
         Endless { time: Some(time), ..self }
     }
 
-    /// Runs until the last messages are acknowledged. For each connection its bytes, and from the beginning of its first message until then.
+    /// Runs until the last messages are acknowledged. For each connection its bytes, and from the beginning
+    /// of its first message until then.
     ///
     /// # Panics
     /// When that is not so after 60 s more than it should take.

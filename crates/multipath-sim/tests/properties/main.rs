@@ -1,5 +1,7 @@
-//! What the multipath transport promises, over simulated networks drawn from seeds: every message arrives once, in order, its
-//! bytes right; memory that was taken back is not touched; a connection ends with an error within its limit when nothing gets
+//! What the multipath transport promises, over simulated networks drawn from seeds: every message arrives once,
+//! in order, its
+//! bytes right; memory that was taken back is not touched; a connection ends with an error within its limit when
+//! nothing gets
 //! through, and never without a cause; nothing grows without bound.
 //!
 //! BUSBW_SIM_SEEDS says how many seeds (10000), BUSBW_SIM_FIRST which is the first (0).
@@ -17,12 +19,14 @@ use scenario::Scenario;
 
 /// Seeds in which an end may take longer to fail, in seconds.
 ///
-/// 3474: for 19 s the receiver's host hears how a dead sender's sends again what was in its sockets, on links that drop acknowledgements. Its
+/// 3474: for 19 s the receiver's host hears how a dead sender's sends again what was in its sockets, on links
+/// that drop acknowledgements. Its
 /// keep-alive ends 10 s after that, and the connection when no path was heard of for 20 s.
 const SLOW: &[(u64, u64)] = &[(3474, 40)];
 /// Counterexamples of earlier versions.
 ///
-/// 1087, 2098: the peer's process has died, and one path with a closed receive window lies on a link that drops everything. The
+/// 1087, 2098: the peer's process has died, and one path with a closed receive window lies on a link that drops
+/// everything. The
 /// peer's host answered probes, so that the path stayed up for minutes, and with it the connection.
 const CLOSED: &[u64] = &[1087, 2098];
 

@@ -8,10 +8,12 @@ use std::{
 
 use crate::{Destination, Error, LOOKAHEAD, Request, SMALL, frame::Header};
 
-/// Bytes that are buffered before their receive is posted, at most: more than any sender of ours sends while we wait for something
+/// Bytes that are buffered before their receive is posted, at most: more than any sender of ours sends while we
+/// wait for something
 /// older, so that what we wait for is never behind what we cannot buffer.
 const BUFFERED_BYTES: usize = 2 * LOOKAHEAD;
-/// Chunks that are buffered so, at most: each costs a place, however short it is. A sender of ours has at most 1024 messages,
+/// Chunks that are buffered so, at most: each costs a place, however short it is. A sender of ours has at most
+/// 1024 messages,
 /// and 16 MiB of long ones in at most as many chunks, behind what we wait for.
 const BUFFERED_CHUNKS: usize = BUFFERED_BYTES / SMALL;
 

@@ -1,9 +1,11 @@
 //! The congestion window of an unreliable path, by delay and by loss.
 //! Not of a reliable one: TCP has its own, and `schedule` bounds what waits there.
 //!
-//! The delay part follows Swift (Kumar and others, SIGCOMM 2020): the window grows by a chunk a round trip while the round trip is below its target,
+//! The delay part follows Swift (Kumar and others, SIGCOMM 2020): the window grows by a chunk a round trip while
+//! the round trip is below its target,
 //! and shrinks in proportion to the excess otherwise, once a round trip. Losses count as DCTCP counts marks (RFC 8257): the
-//! window shrinks by half of the smoothed share of chunks that were lost. So random loss of 1 % costs little, and a queue that
+//! window shrinks by half of the smoothed share of chunks that were lost. So random loss of 1 % costs little, and
+//! a queue that
 //! overflows before the delay tells costs much.
 
 use std::time::Duration;

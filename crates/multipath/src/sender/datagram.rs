@@ -13,7 +13,8 @@ const MAX_TIMEOUTS: (u32, Duration) = (2, Duration::from_millis(600));
 
 impl<M: Source> Sender<M> {
     /// The unreliable path that would deliver the next chunk first, if any may send one now. Whoever gets it calls
-    /// [`next`](Sender::next) for it, which gives one chunk or none; this chunk has the number that [`next_number`](Sender::next_number) said before.
+    /// [`next`](Sender::next) for it, which gives one chunk or none; this chunk has the number that
+    /// [`next_number`](Sender::next_number) said before.
     #[must_use]
     pub fn choose(&self, now: Time) -> Option<usize> {
         if !self.messages.has_work() {
@@ -40,7 +41,8 @@ impl<M: Source> Sender<M> {
         self.paths[path].window.as_ref()?.round_trip()
     }
 
-    /// The receiver acknowledges chunks of an unreliable path. Calls `done(request, bytes)` for each message that is complete so.
+    /// The receiver acknowledges chunks of an unreliable path. Calls `done(request, bytes)` for each message
+    /// that is complete so.
     pub fn acknowledged_datagrams(
         &mut self,
         ack: &Ack,
@@ -71,9 +73,6 @@ impl<M: Source> Sender<M> {
                 if messages.acknowledged(&flight.chunk.header, &mut done) {
                     counts.bytes += length as u64;
                 }
-                if capabilities.is_zero_copy {
-                    messages.release(&flight.chunk.header, &mut done);
-                }
                 if number == ack.newest {
                     round_trip = Some(now.since(flight.sent));
                 }
@@ -81,9 +80,6 @@ impl<M: Source> Sender<M> {
                 flight.is_over = true;
                 up.in_flight -= length;
                 window.lost(length);
-                if capabilities.is_zero_copy {
-                    messages.release(&flight.chunk.header, &mut done);
-                }
                 if !flight.is_hedged {
                     lost.push(flight.chunk.clone());
                 }
@@ -107,17 +103,11 @@ impl<M: Source> Sender<M> {
     }
 
     /// Sends again what unreliable paths have in flight for longer than their retransmission timeout. To be called at
-    /// [`next_timeout`](Sender::next_timeout). Calls `done` as [`acknowledged_datagrams`](Sender::acknowledged_datagrams) does.
-    pub fn check_datagrams(
-        &mut self,
-        now: Time,
-        actions: &mut Vec<Action>,
-        mut done: impl FnMut(Request, usize),
-    ) {
+    /// [`next_timeout`](Sender::next_timeout).
+    pub fn check_datagrams(&mut self, now: Time, actions: &mut Vec<Action>) {
         let Sender { messages, paths, .. } = self;
         for (number, path) in paths.iter_mut().enumerate() {
-            let Path { link: Link::Up(up), window: Some(window), counts, capabilities, .. } = path
-            else {
+            let Path { link: Link::Up(up), window: Some(window), counts, .. } = path else {
                 continue;
             };
             let Some(since) = up.waiting_since() else { continue };
@@ -127,9 +117,6 @@ impl<M: Source> Sender<M> {
             window.timed_out(now);
             for flight in up.flights.iter_mut().filter(|flight| !flight.is_over) {
                 flight.is_over = true;
-                if capabilities.is_zero_copy {
-                    messages.release(&flight.chunk.header, &mut done);
-                }
                 if !flight.is_hedged {
                     counts.requeued += 1;
                     messages.requeue([flight.chunk.clone()]);
@@ -146,7 +133,8 @@ impl<M: Source> Sender<M> {
         }
     }
 
-    /// When [`check_datagrams`](Sender::check_datagrams) has something to do, or [`choose`](Sender::choose) finds a path that had to wait, at the soonest.
+    /// When [`check_datagrams`](Sender::check_datagrams) has something to do, or [`choose`](Sender::choose)
+    /// finds a path that had to wait, at the soonest.
     #[must_use]
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
         let has_work = self.messages.has_work();

@@ -8,7 +8,8 @@ use crate::{LOOKAHEAD, Request, Source, frame::Header};
 
 /// Small messages that may be unacknowledged, and their bytes: the sender keeps copies.
 const COPIES: (usize, usize) = (256, 512 << 10);
-/// Messages from the oldest incomplete one to the newest: the receiver buffers what arrives before its receive is posted, and
+/// Messages from the oldest incomplete one to the newest: the receiver buffers what arrives before its receive is
+/// posted, and
 /// not any number.
 const MESSAGES: usize = 1024;
 
@@ -286,7 +287,8 @@ mod tests {
     use crate::memory::fake::Fake;
 
     proptest! {
-        /// Whatever is taken, lost and hedged in whatever order: every message completes once, when all of it is acknowledged.
+        /// Whatever is taken, lost and hedged in whatever order: every message completes once, when all
+        /// of it is acknowledged.
         #[test]
         fn every_message_completes_once(
             sizes in prop::collection::vec(0usize..200_000, 1..12),

@@ -149,6 +149,11 @@ impl<M: Source> Path<M> {
         }
     }
 
+    /// Whether it reads the caller's memory until a chunk is acknowledged, or the path lost.
+    pub(super) fn holds(&self) -> bool {
+        self.capabilities.is_zero_copy && self.capabilities.is_reliable
+    }
+
     /// Whether the last that happened on an unreliable path was a retransmission timeout.
     pub(super) fn is_silent(&self) -> bool {
         self.window.as_ref().is_some_and(|window| window.timeouts > 0)
@@ -206,7 +211,8 @@ impl<M: Source> Path<M> {
         }
     }
 
-    /// The receiver acknowledges so many more chunks, in the order in which they were handed out; `unwritten` of the last ones
+    /// The receiver acknowledges so many more chunks, in the order in which they were handed out; `unwritten`
+    /// of the last ones
     /// are not written completely. Calls `first(chunk)` for each, which says whether that is its first acknowledgement.
     pub(super) fn acknowledged(
         &mut self,

@@ -34,7 +34,8 @@ impl<M: Source> Sender<M> {
         let epoch = one.epoch;
         let Some(down) = one.down() else { return };
         down.is_connecting = true;
-        // Not if everything else is down as well; and after a while half of the paths take new ports. Not by the path's number, which may be its
+        // Not if everything else is down as well; and after a while half of the paths take new ports. Not
+        // by the path's number, which may be its
         // interface's, nor by the port's last bit, which the kernel prefers.
         let keeps =
             |kept: &Kept| any_up && (kept.port.0 / 2 % 2 == 1 || now.since(kept.lost) < KEEP_PORT);
@@ -118,7 +119,7 @@ impl<M: Source> Sender<M> {
         let waits = up.unproven().is_some_and(|since| now.since(since) < RETRY_INTERVAL);
         // One that lets nothing through but handshakes is better off on another link.
         let keeps = up.unproven().is_none() && keeps_port(loss);
-        let is_held = one.capabilities.is_zero_copy;
+        let is_held = one.holds();
         let mut chunks = Vec::new();
         for (chunk, is_alone) in up.lost() {
             if is_held {
@@ -141,7 +142,8 @@ impl<M: Source> Sender<M> {
         }
     }
 
-    /// Looks whether anything is stuck, and has paths connected that are missing. To be called a few times in each 100 ms while anything is
+    /// Looks whether anything is stuck, and has paths connected that are missing. To be called a few times in
+    /// each 100 ms while anything is
     /// in flight. Whether there is a reason to call it again soon.
     pub fn check_paths(&mut self, now: Time, actions: &mut Vec<Action>) -> bool {
         if self.end.is_some() {

@@ -19,7 +19,8 @@ const MAX_TIMEOUTS: u8 = 2;
 /// Between two probes over the same addresses while the peer is not heard of; then twice as long each time, at most eight
 /// times. A quarter of it while it is.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// The peer's host is gone when it has answered no probe for so long: a path on which acknowledgements are late is lost. TCP does not
+/// The peer's host is gone when it has answered no probe for so long: a path on which acknowledgements are late
+/// is lost. TCP does not
 /// notice while its receive window is closed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -83,7 +84,8 @@ impl<M: Source> Sender<M> {
         now.since(since) > limit && self.heard > since + limit / 2
     }
 
-    /// What is in flight for too long is to be hedged, if other paths are heard of; where none is, they are asked. To be called every few milliseconds while
+    /// What is in flight for too long is to be hedged, if other paths are heard of; where none is, they are
+    /// asked. To be called every few milliseconds while
     /// anything is in flight.
     pub fn check_late(&mut self, now: Time, actions: &mut Vec<Action>) {
         let mut is_alone = false;
@@ -115,7 +117,8 @@ impl<M: Source> Sender<M> {
         }
     }
 
-    /// What is in flight on this path goes over others as well, if it is late still. `writing` is what the path has not written completely: it becomes
+    /// What is in flight on this path goes over others as well, if it is late still. `writing` is what the
+    /// path has not written completely: it becomes
     /// a copy, so that its message may be done before.
     pub fn hedge(&mut self, path: usize, now: Time, writing: &mut [Chunk<M>]) {
         if !Self::lateness(&self.paths[path]).is_some_and(|lateness| self.is_late(lateness, now)) {
@@ -175,7 +178,8 @@ impl<M: Source> Sender<M> {
             .then_some(Loss::Silent { silence: health.silence, timeouts: health.timeouts })
     }
 
-    /// Whether the peer's host has acknowledged anything of what is in flight; nothing where nothing is, or where that is unknown.
+    /// Whether the peer's host has acknowledged anything of what is in flight; nothing where nothing is, or
+    /// where that is unknown.
     pub(super) fn delivers(&self, path: usize, health: &Health) -> Option<bool> {
         let Path { link: Link::Up(up), .. } = &self.paths[path] else { return None };
         up.waiting_since()?;

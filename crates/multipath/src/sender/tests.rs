@@ -345,3 +345,34 @@ fn nothing_is_handed_out_after_an_abort() {
     sender.take_down(at(3));
     assert_eq!((sender.paths_up(), sender.state(0)), (0, State::Down));
 }
+
+/// RDMA reads the caller's memory when it sends, and sends again as it likes.
+#[test]
+fn a_zero_copy_path_holds_its_message_until_it_lets_go() {
+    let capabilities = Capabilities { is_zero_copy: true, ..Capabilities::STREAM };
+    for is_lost in [true, false] {
+        let paths = vec![PathConfig { addresses: 0, capabilities }; 2];
+        let mut sender = Sender::over(paths, CHUNK, at(0));
+        let mut actions = Vec::new();
+        (0..2).for_each(|path| sender.connected(path, at(0), &mut actions));
+        let memory = push(&mut sender, 2 << 16, 7);
+        let mut late = next(&mut sender, 0, at(1));
+        next(&mut sender, 1, at(1));
+        acknowledge(&mut sender, 1, 1, at(22));
+        sender.hedge(0, at(22), &mut late);
+        assert_eq!(next(&mut sender, 1, at(22)).len(), 1);
+        // All of it has arrived, and the late path may read it still.
+        assert_eq!(acknowledge(&mut sender, 1, 1, at(23)), []);
+        assert!(!sender.is_idle() && sender.reads(&memory.range));
+        let mut done = Vec::new();
+        if is_lost {
+            let health = Health::default();
+            sender
+                .lost(0, &ended(), &health, at(24), &mut actions, |request, _| done.push(request));
+        } else {
+            done = acknowledge(&mut sender, 0, 1, at(24));
+        }
+        assert_eq!(done, [7]);
+        assert!(sender.is_idle() && !sender.reads(&memory.range));
+    }
+}

@@ -17,7 +17,8 @@ const STEP: Duration = Duration::from_millis(1);
 /// Which connection manager, of which process: a child has no thread of it.
 static MANAGER: OnceLock<(Arc<Manager>, u32)> = OnceLock::new();
 
-/// Has the process exit when everything that this connection manager looks after is drained. For the first one alone: there is one.
+/// Has the process exit when everything that this connection manager looks after is drained. For the first one
+/// alone: there is one.
 pub(super) fn wait_for(manager: &Arc<Manager>) {
     if MANAGER.set((manager.clone(), process::id())).is_ok() {
         // SAFETY: the function is there until the process ends: the library is never unloaded (build.rs).

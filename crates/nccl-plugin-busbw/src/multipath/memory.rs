@@ -14,7 +14,8 @@ pub(super) enum Outgoing {
     Copy(Arc<[u8]>),
 }
 
-// SAFETY: NCCL's memory may be read from any thread until its message is done, or the connection has ended; what is left beyond
+// SAFETY: NCCL's memory may be read from any thread until its message is done, or the connection has ended; what
+// is left beyond
 // that is a copy (`busbw_multipath::Sender::hedge`).
 unsafe impl Send for Outgoing {}
 

@@ -167,7 +167,8 @@ pub(super) fn look(socket: &OwnedFd, room: &mut [u8]) -> Io<Option<usize>> {
     at_once(|| recv(socket, &mut *room, flags).map(|(bytes, _)| bytes))
 }
 
-/// Takes out so many bytes that were looked at, [`LOOK_BYTES`] at most. TCP does not write them once more (tcp(7), MSG_TRUNC).
+/// Takes out so many bytes that were looked at, [`LOOK_BYTES`] at most. TCP does not write them once more
+/// (tcp(7), MSG_TRUNC).
 pub(super) fn take_out(socket: &OwnedFd, bytes: usize) -> Io<()> {
     let mut room = [const { MaybeUninit::<u8>::uninit() }; LOOK_BYTES];
     let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;

@@ -1,4 +1,5 @@
-//! What connections have done, in a file of this process: for people, and for `busbw explain`. The connection manager writes it.
+//! What connections have done, in a file of this process: for people, and for `busbw explain`. The connection
+//! manager writes it.
 //! Not what is counted (`sender::counts`), nor the form (`nccl_plugin_abi::net_stats`).
 
 use std::{

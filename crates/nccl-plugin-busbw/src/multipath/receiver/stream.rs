@@ -56,7 +56,8 @@ impl Stream {
         }
     }
 
-    /// Reads until nothing is there, or to the end of the connection where it has `ended`. Calls `done(request, bytes)` for messages that are complete.
+    /// Reads until nothing is there, or to the end of the connection where it has `ended`. Calls
+    /// `done(request, bytes)` for messages that are complete.
     ///
     /// # Errors
     /// `Ok(Err(error))` when the path is broken; `Err` when the connection has failed: the peer says what it may not.

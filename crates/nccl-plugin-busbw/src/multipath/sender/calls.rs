@@ -137,7 +137,8 @@ impl Connection {
             if lock(&self.core).work().1 {
                 continue;
             }
-            // Where somebody just looks at the first one, as the connection manager does now and then, one message goes elsewhere:
+            // Where somebody just looks at the first one, as the connection manager does now and then,
+            // one message goes elsewhere:
             // the receiver expects the others where they were.
             if path != first && !busy {
                 self.hot.store(path, Ordering::Relaxed);

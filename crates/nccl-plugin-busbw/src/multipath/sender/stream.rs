@@ -138,7 +138,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads acknowledgements, to the end of the connection where it has `ended`: how many chunks they acknowledge, if any arrived, and
+    /// Reads acknowledgements, to the end of the connection where it has `ended`: how many chunks they
+    /// acknowledge, if any arrived, and
     /// whether the path is still there. What was acknowledged before the end has arrived.
     pub(super) fn read(&mut self, ended: bool) -> (Option<u32>, Io<()>) {
         let mut delivered = None;
