@@ -25,6 +25,7 @@ mod schema_command;
 mod schemas;
 mod show;
 mod sources;
+mod survey;
 /// One job under several environments.
 pub mod sweep;
 mod topo;
@@ -115,6 +116,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Sweep(arguments) => sweep::run(&arguments, &args),
         Command::Transports(arguments) => transports::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
+        Command::Survey => survey::run(&args),
         Command::Agent => launchers::agent(),
         Command::PluginRule { name, asked } => plugin::rule(&name, &asked),
         Command::PluginPartner { asked } => plugin::partner(&asked),
