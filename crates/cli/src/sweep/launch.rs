@@ -19,6 +19,7 @@ use busbw_core::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Environment, interruption::Interruption};
+use crate::within_job::Leader;
 use busbw_store as store;
 
 /// Time between two checks whether a launch has ended.
@@ -44,6 +45,14 @@ pub struct Launch {
     pub failure: Option<(u8, String)>,
 }
 
+/// How launches are started and interrupted.
+pub struct Started<'a> {
+    /// The launcher's job in which every process has a part of each launch; none where this program starts it.
+    pub(crate) leader: Option<&'a Leader>,
+    /// Whether the user has interrupted this program.
+    pub(super) interruption: &'a Interruption,
+}
+
 /// Runs `words` in `environment`, with a record at `path`.
 ///
 /// # Errors
@@ -52,19 +61,25 @@ pub fn run(
     words: &[OsString],
     environment: &Environment,
     path: &Path,
-    interruption: &Interruption,
+    started: &Started<'_>,
 ) -> Result<Launch> {
+    let interruption = started.interruption;
     let program = std::env::current_exe().context("cannot find busbw's own program file")?;
     let begun = Instant::now();
     let mut command = Command::new(&program);
     let names: Vec<&str> = environment.variables.iter().map(|one| one.name.as_str()).collect();
-    command.args(words).arg("--record").arg(path).env(SWEPT, names.join(","));
+    let mut words = words.to_vec();
+    words.extend(["--record".into(), path.into()]);
+    command.args(&words).env(SWEPT, names.join(","));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     for variable in &environment.variables {
         match &variable.value {
             Some(value) => command.env(&variable.name, value),
             None => command.env_remove(&variable.name),
         };
+    }
+    if let Some(leader) = started.leader {
+        leader.order(&words, environment, &mut command)?;
     }
     let mut child =
         command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
@@ -74,6 +89,7 @@ pub fn run(
         .spawn(move || stderr.map(tail).unwrap_or_default())
         .context("cannot start a thread for the stderr of a launch")?;
     let code = follow(&mut child, interruption)?;
+    let settled = started.leader.map_or(Ok(()), Leader::settle);
     let took = begun.elapsed();
     let said = reader.join().unwrap_or_default();
     let record = store::read(path).ok();
@@ -82,7 +98,8 @@ pub fn run(
         None if interruption.is_interrupted() => {
             Some((Exit::Interrupted.code(), "killed after an interruption".to_owned()))
         }
-        code => failure(code, record.as_ref(), &said),
+        code => failure(code, record.as_ref(), &said)
+            .or(settled.err().map(|error| (error.exit().code(), error.to_string()))),
     };
     Ok(Launch { path: path.to_owned(), record, took, failure })
 }
