@@ -99,7 +99,7 @@ impl Prepared {
 
     /// Where its launcher starts the ranks; none if launches start them themselves.
     pub(crate) fn placement(&self) -> Option<Placement> {
-        self.is_elsewhere.then(|| self.arguments.launching.placement(&[]))
+        self.is_elsewhere.then(|| self.arguments.launching.placement(&["busbw".into()]))
     }
 
     /// The benchmark.
