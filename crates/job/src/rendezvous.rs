@@ -7,6 +7,7 @@ pub mod address;
 mod authentication;
 mod connect;
 pub mod framed_stream;
+mod heartbeats;
 mod hello;
 pub mod interface;
 mod join;
@@ -14,18 +15,22 @@ mod join_request;
 mod missing_workers;
 mod server;
 mod token;
+mod worker_events;
 mod workers;
 
 pub use authentication::hashed_name;
 pub use server::RendezvousServer;
 pub use token::token;
-pub use workers::{Worker, WorkerEvent};
+pub use worker_events::WorkerEvent;
+pub use workers::Worker;
 
 use std::{ffi::OsString, net::SocketAddr, ops::Range, path::Path, time::Duration};
 
 use busbw_core::exit::Exit;
 use rustix::process::{Pid, Signal, getppid};
 use serde::{Deserialize, Serialize};
+
+use crate::{heartbeat::Heartbeat, parent_agent::ParentAgent};
 
 /// Least time for all workers to join; a longer -T extends it.
 const RENDEZVOUS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -78,6 +83,8 @@ pub enum ToCoordinator {
     },
     /// The worker received a terminating signal.
     Signalled(i32),
+    /// The worker answers.
+    Heartbeat,
     /// Its ranks have exited. Whether they succeeded, each has reported to the hub.
     Ended,
 }
@@ -99,6 +106,8 @@ pub enum ToWorker<A> {
         /// How many descriptors follow.
         descriptors: usize,
     },
+    /// The coordinator answers.
+    Heartbeat(Heartbeat),
     /// Waits are to be aborted.
     Abort,
     /// The run has ended: the exit code of every process.
@@ -120,12 +129,16 @@ pub fn end_with_parent() {
     });
 }
 
-/// Calls `gone` once, when the parent process exits.
+/// Calls `gone` once, when the parent process exits. An agent that is this process's parent takes it along.
 pub fn watch_parent(gone: impl FnOnce() + Send + 'static) {
     let parent = getppid();
+    let mut agent = ParentAgent::tie();
     // Without a thread this process ends only when the launcher ends it.
     let _ = std::thread::Builder::new().name("parent".to_owned()).spawn(move || {
         while is_parent(parent) {
+            if let Some(agent) = &mut agent {
+                agent.check();
+            }
             std::thread::sleep(Duration::from_millis(500));
         }
         gone();

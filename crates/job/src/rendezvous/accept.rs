@@ -4,6 +4,7 @@
 
 use std::{
     sync::{
+        Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::Sender,
     },
@@ -14,7 +15,7 @@ use anyhow::{Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{
-    HANDSHAKE_TIMEOUT, JoinRequest, ToCoordinator, ToWorker,
+    HANDSHAKE_TIMEOUT, JoinRequest, ToCoordinator, ToWorker, Worker,
     address::{Listener, Rendezvous},
     authentication::{Side, auth_tag, verify_auth_tag},
     framed_stream::FramedStream,
@@ -37,13 +38,14 @@ struct PendingConnection {
 }
 
 /// What the accepting thread sends: a worker that shook hands, or another version of busbw that cannot, and where.
-pub(super) type Arrival = Result<(JoinRequest, FramedStream), String>;
+pub(super) type Arrival = Result<(JoinRequest, Worker), String>;
 
-/// Accepts connections until `closing` is set.
+/// Accepts connections until `closing` is set. `joined` gets every worker that shook hands.
 pub(super) fn accept_workers(
     listener: &Listener,
     rendezvous: &Rendezvous,
     arrivals: &Sender<Arrival>,
+    joined: &Mutex<Vec<Worker>>,
     closing: &AtomicBool,
 ) {
     let mut pending: Vec<PendingConnection> = Vec::new();
@@ -67,7 +69,14 @@ pub(super) fn accept_workers(
                 }
                 let arrival = match connection.shake_hands(rendezvous) {
                     Ok(None) => return Some(connection),
-                    Ok(Some(request)) => Ok((request, connection.stream)),
+                    Ok(Some(request)) => {
+                        let worker = Worker::new(&request, connection.stream);
+                        joined
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push(worker.clone());
+                        Ok((request, worker))
+                    }
                     // An unauthenticated peer learns nothing from an error but this version.
                     Err(_) => Err(connection.other_version()?),
                 };

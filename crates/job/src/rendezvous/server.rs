@@ -7,7 +7,7 @@ use std::{
     ffi::OsString,
     net::IpAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
         mpsc::{self, RecvTimeoutError, Sender},
     },
@@ -21,11 +21,12 @@ use super::{JoinRequest, Worker, WorkerEvent, interface, rendezvous_timeout};
 use crate::rendezvous::{
     accept::{self, Arrival},
     address::Rendezvous,
+    heartbeats::Heartbeats,
     missing_workers,
     missing_workers::{JoinedProcess, ProcessLabel},
-    workers,
+    worker_events,
 };
-use crate::{launched::Launched, naming, open_files};
+use crate::{heartbeat::EventLoop, launched::Launched, naming, open_files};
 use busbw_core::exit::ExitError;
 
 /// How long late workers of a run that never began may take to join, to receive its exit code.
@@ -44,6 +45,8 @@ pub struct RendezvousServer {
     /// Another version of busbw that could not join, and where it is.
     other_version: Option<String>,
     closing: Arc<AtomicBool>,
+    /// Its heartbeats go to all workers, from their handshake on.
+    heartbeats: Heartbeats,
 }
 
 impl RendezvousServer {
@@ -59,9 +62,13 @@ impl RendezvousServer {
         let closing = Arc::new(AtomicBool::new(false));
         let (sender, arrivals) = mpsc::channel();
         let (stop_accepting, accepting) = (Arc::clone(&closing), Arc::clone(&rendezvous));
+        let joined = Arc::new(Mutex::new(Vec::new()));
+        let heartbeats = Heartbeats::begin(Arc::clone(&joined))?;
         std::thread::Builder::new()
             .name("rendezvous".to_owned())
-            .spawn(move || accept::accept_workers(&listener, &accepting, &sender, &stop_accepting))
+            .spawn(move || {
+                accept::accept_workers(&listener, &accepting, &sender, &joined, &stop_accepting);
+            })
             .context("cannot start a thread for the other processes of this launcher's job")?;
         Ok(RendezvousServer {
             ours: JoinRequest::of_this_process(launched, args),
@@ -71,7 +78,13 @@ impl RendezvousServer {
             arrivals,
             other_version: None,
             closing,
+            heartbeats,
         })
+    }
+
+    /// The event loop of this process, of which heartbeats tell.
+    pub fn event_loop(&self) -> &EventLoop {
+        self.heartbeats.event_loop()
     }
 
     /// Whether all processes are on this host.
@@ -151,9 +164,8 @@ impl RendezvousServer {
             }
             match self.arrivals.recv_timeout(POLL_INTERVAL) {
                 Ok(Err(other)) => self.other_version = Some(other),
-                Ok(Ok((request, stream))) => {
+                Ok(Ok((request, worker))) => {
                     let checked = self.check(label, &request);
-                    let worker = Worker::new(&request, stream);
                     if let Err(error) = checked {
                         worker.exit(error.exit());
                         return Err(error);
@@ -264,7 +276,7 @@ impl RendezvousServer {
         events: Sender<E>,
         event: impl Fn(usize, WorkerEvent) -> E + Send + 'static,
     ) -> Result<()> {
-        workers::follow(self.workers(), events, event)
+        worker_events::follow(self.workers(), events, event)
     }
 
     /// How many processors all processes together may use, and whether each may use the same ones.
@@ -280,10 +292,9 @@ impl RendezvousServer {
     pub fn broadcast_exit(mut self, exit: Exit) {
         let deadline = Instant::now() + LATE_JOIN_TIMEOUT;
         while self.workers.iter().skip(1).any(Option::is_none) && Instant::now() < deadline {
-            let Ok(Ok((request, stream))) = self.arrivals.recv_timeout(POLL_INTERVAL) else {
+            let Ok(Ok((request, worker))) = self.arrivals.recv_timeout(POLL_INTERVAL) else {
                 continue;
             };
-            let worker = Worker::new(&request, stream);
             worker.exit(exit);
             if let Some(place) = self.workers.get_mut(request.process) {
                 *place = Some(worker);

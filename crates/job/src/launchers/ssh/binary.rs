@@ -23,6 +23,8 @@ pub(super) struct Binary {
 pub(super) const HOST: &str = "busbw-host";
 pub(super) const MISSING: &str = "busbw-missing";
 pub(super) const COPIED: &str = "busbw-copied";
+pub(super) const ENDED: &str = "busbw-ended";
+pub(super) const GONE: &str = "busbw-gone";
 
 impl Binary {
     /// The running program, even if its file has been replaced.
@@ -50,6 +52,15 @@ impl Binary {
             self.hash,
             self.check("t")
         ))
+    }
+
+    /// A script that kills the agent with this process ID, also if it is stopped.
+    pub(super) fn end_script(&self, pid: u32) -> String {
+        // The number may be another program's by now.
+        format!(
+            "case \"$(readlink /proc/{pid}/exe)\" in */{}/busbw*) kill -KILL {pid} && echo {ENDED};; *) echo {GONE};; esac",
+            self.hash
+        )
     }
 
     /// A shell test whether the file has these bytes: by hash where the host has sha256sum, else by size.
