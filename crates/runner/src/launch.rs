@@ -41,8 +41,8 @@ use busbw_core::environment::{self, RELAYED, SWEPT};
 use busbw_core::exit::ExitError;
 use busbw_core::exit::print_error;
 use busbw_host::machine;
-use busbw_job::{heartbeat::EventLoop, launched::Launched};
 pub use busbw_job::rendezvous::{self, RendezvousServer, end_with_parent};
+use busbw_job::{heartbeat::EventLoop, launched::Launched};
 use busbw_store as store;
 
 /// Runs `planned` as process 0 of a launcher's job: the coordinator. The workers receive its exit code.

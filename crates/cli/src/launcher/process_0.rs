@@ -74,23 +74,29 @@ impl Process0 {
     /// When its stdout cannot be read.
     pub(super) fn next(&mut self, job: &mut dyn RunningJob) -> Result<Next> {
         loop {
-            match self.lines.recv_timeout(CHECK_INTERVAL) {
-                Ok(line) => {
-                    let line = line.context("cannot read the run's record from process 0")?;
-                    match Heartbeat::from_line(&line) {
-                        Some(heartbeat) => self.heartbeat(heartbeat),
-                        None => return Ok(Next::Line(line)),
-                    }
-                }
-                Err(RecvTimeoutError::Disconnected) => return Ok(Next::End),
-                // What waits here was heard.
-                Err(RecvTimeoutError::Timeout) => {}
-            }
             let now = Instant::now();
             if now.duration_since(self.checked) >= CHECK_INTERVAL {
                 self.checked = now;
-                if let Some(lost) = job.lost().or_else(|| self.lost(now, &job.carrier())) {
+                if let Some(lost) = job.lost() {
                     return Ok(Next::Lost(lost));
+                }
+            }
+            let line = match self.lines.recv_timeout(CHECK_INTERVAL) {
+                Ok(line) => line.context("cannot read the run's record from process 0")?,
+                Err(RecvTimeoutError::Disconnected) => return Ok(Next::End),
+                // Everything that has arrived was heard.
+                Err(RecvTimeoutError::Timeout) => match self.lost(Instant::now(), &job.carrier()) {
+                    Some(lost) => return Ok(Next::Lost(lost)),
+                    None => continue,
+                },
+            };
+            match Heartbeat::from_line(&line) {
+                Some(heartbeat) => self.heartbeat(heartbeat),
+                None => {
+                    if let Some((_, silence)) = &mut self.heard {
+                        silence.end(Instant::now());
+                    }
+                    return Ok(Next::Line(line));
                 }
             }
         }
@@ -121,7 +127,9 @@ impl Process0 {
         }
         let (heartbeat, silence) = self.heard.as_mut()?;
         let length = silence.length(now);
-        if length < SILENCE_TIMEOUT || carrier.silence.is_some_and(|length| length >= CARRIER_SILENCE) {
+        if length < SILENCE_TIMEOUT
+            || carrier.silence.is_some_and(|length| length >= CARRIER_SILENCE)
+        {
             return None;
         }
         let Heartbeat { pid, host, idle_ms } = heartbeat;

@@ -71,10 +71,7 @@ pub(super) fn accept_workers(
                     Ok(None) => return Some(connection),
                     Ok(Some(request)) => {
                         let worker = Worker::new(&request, connection.stream);
-                        joined
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .push(worker.clone());
+                        joined.lock().unwrap_or_else(PoisonError::into_inner).push(worker.clone());
                         Ok((request, worker))
                     }
                     // An unauthenticated peer learns nothing from an error but this version.

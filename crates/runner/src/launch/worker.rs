@@ -18,9 +18,7 @@ use signal_hook::{iterator::Signals, low_level};
 
 use crate::{
     backend::{self, Cores},
-    launch::{
-        coordinator_silence::CoordinatorSilence, rank, rank_assignment::RankAssignment,
-    },
+    launch::{coordinator_silence::CoordinatorSilence, rank, rank_assignment::RankAssignment},
     request::Request,
     signals,
 };

@@ -107,7 +107,12 @@ fn greet() -> Result<()> {
     // "client port server port", sshd(8).
     let ssh = std::env::var("SSH_CONNECTION").ok();
     let address = ssh.and_then(|words| Some(words.split_whitespace().nth(2)?.to_owned()));
-    let greeting = Greeting { port: port.port(), pid: std::process::id(), host: machine::host_name(), address };
+    let greeting = Greeting {
+        port: port.port(),
+        pid: std::process::id(),
+        host: machine::host_name(),
+        address,
+    };
     let text = serde_json::to_string(&greeting).context("cannot serialise a greeting")?;
     let mut stdout = io::stdout();
     writeln!(stdout, "{READY}{text}").and_then(|()| stdout.flush()).context("cannot write to ssh")

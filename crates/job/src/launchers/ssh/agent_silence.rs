@@ -162,7 +162,7 @@ mod tests {
                 }
             }
             let mut output = AgentOutput::new(&sent[..], AgentSilence::default());
-            let (mut read, mut bytes) = (Vec::new(), vec![0; piece]);
+            let (mut read, mut bytes) = (Vec::<u8>::new(), vec![0; piece]);
             while let Ok(count @ 1..) = output.read(&mut bytes) {
                 read.extend(&bytes[..count]);
             }

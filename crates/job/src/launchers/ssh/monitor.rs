@@ -95,7 +95,17 @@ impl HostMonitor {
             let mut lines = AgentOutput::new(read.chain(lines.into_inner()), silence.clone());
             let (agent, end_agent) = (connection.greeting.pid, connection.end_agent);
             let (stopped, how) = (None, None);
-            hosts.push(Host { name, child, stdin, output, agent, silence, end_agent, stopped, how });
+            hosts.push(Host {
+                name,
+                child,
+                stdin,
+                output,
+                agent,
+                silence,
+                end_agent,
+                stopped,
+                how,
+            });
             if stdout.is_none() {
                 stdout = Some(Box::new(lines));
             } else {
@@ -176,7 +186,9 @@ impl HostMonitor {
     /// The agent of process 0.
     pub(super) fn carrier_of_process_0(&self) -> Carrier {
         let hosts = lock(&self.hosts);
-        let Some(first) = hosts.first() else { return Carrier { name: String::new(), silence: None } };
+        let Some(first) = hosts.first() else {
+            return Carrier { name: String::new(), silence: None };
+        };
         let name = format!("the agent on {} (process {} there)", first.name, first.agent);
         Carrier { name, silence: Some(first.silence.length(Instant::now())) }
     }
@@ -195,8 +207,8 @@ impl HostMonitor {
 
     /// Closes the connections that are left.
     pub(super) fn finish(self) -> JobEnd {
-        self.over.store(true, Ordering::SeqCst);
-        let by = Instant::now() + CLOSE_TIMEOUT;
+        let is_closed = self.over.swap(true, Ordering::SeqCst);
+        let by = Instant::now() + if is_closed { Duration::ZERO } else { CLOSE_TIMEOUT };
         let mut hosts = lock(&self.hosts);
         let Some(first) = hosts.first_mut() else {
             return JobEnd { code: None, text: "no host".to_owned() };
