@@ -17,8 +17,8 @@ pub mod leftover;
 pub mod naming;
 /// The limit on open files.
 pub mod open_files;
-mod parent_agent;
 /// The rendezvous of a launcher's processes.
 pub mod rendezvous;
+mod stopped_parent;
 /// The ranks of one run: allgather, barrier, reports, aborts.
 pub mod world;

@@ -30,7 +30,7 @@ use busbw_core::exit::Exit;
 use rustix::process::{Pid, Signal, getppid};
 use serde::{Deserialize, Serialize};
 
-use crate::{heartbeat::Heartbeat, parent_agent::ParentAgent};
+use crate::{heartbeat::Heartbeat, stopped_parent::StoppedParent};
 
 /// Least time for all workers to join; a longer -T extends it.
 const RENDEZVOUS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -132,12 +132,12 @@ pub fn end_with_parent() {
 /// Calls `gone` once, when the parent process exits. An agent that is this process's parent takes it along.
 pub fn watch_parent(gone: impl FnOnce() + Send + 'static) {
     let parent = getppid();
-    let mut agent = ParentAgent::tie();
+    let mut stopped = StoppedParent::tie();
     // Without a thread this process ends only when the launcher ends it.
     let _ = std::thread::Builder::new().name("parent".to_owned()).spawn(move || {
         while is_parent(parent) {
-            if let Some(agent) = &mut agent {
-                agent.check();
+            if let Some(parent) = &mut stopped {
+                parent.check();
             }
             std::thread::sleep(Duration::from_millis(500));
         }

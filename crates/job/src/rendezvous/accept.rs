@@ -4,7 +4,6 @@
 
 use std::{
     sync::{
-        Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::Sender,
     },
@@ -19,6 +18,7 @@ use super::{
     address::{Listener, Rendezvous},
     authentication::{Side, auth_tag, verify_auth_tag},
     framed_stream::FramedStream,
+    heartbeats::Joined,
     hello::Hello,
 };
 use crate::frame::{FrameReader, Peer};
@@ -45,7 +45,7 @@ pub(super) fn accept_workers(
     listener: &Listener,
     rendezvous: &Rendezvous,
     arrivals: &Sender<Arrival>,
-    joined: &Mutex<Vec<Worker>>,
+    joined: &Joined,
     closing: &AtomicBool,
 ) {
     let mut pending: Vec<PendingConnection> = Vec::new();
@@ -71,7 +71,7 @@ pub(super) fn accept_workers(
                     Ok(None) => return Some(connection),
                     Ok(Some(request)) => {
                         let worker = Worker::new(&request, connection.stream);
-                        joined.lock().unwrap_or_else(PoisonError::into_inner).push(worker.clone());
+                        joined.add(&worker);
                         Ok((request, worker))
                     }
                     // An unauthenticated peer learns nothing from an error but this version.

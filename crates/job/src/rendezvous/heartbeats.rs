@@ -1,9 +1,9 @@
 //! The coordinator's heartbeats: a thread shows every worker that has joined that the coordinator answers.
 //! Not the workers' own heartbeats (`worker_events` hears those).
 
-use std::{
-    sync::{Arc, Mutex, PoisonError, mpsc},
-    time::Duration,
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    mpsc::{self, RecvTimeoutError},
 };
 
 use anyhow::{Context, Result};
@@ -11,6 +11,30 @@ use busbw_host::machine;
 
 use super::Worker;
 use crate::heartbeat::{EventLoop, HEARTBEAT_INTERVAL, Heartbeat};
+
+/// The workers that get heartbeats.
+#[derive(Debug, Clone)]
+pub(super) struct Joined {
+    workers: Arc<Mutex<Vec<Worker>>>,
+    event_loop: EventLoop,
+    host: String,
+}
+
+impl Joined {
+    /// Adds a worker. It gets its first heartbeat at once: from then on it knows who is silent.
+    pub(super) fn add(&self, worker: &Worker) {
+        worker.send_heartbeat(&self.heartbeat());
+        self.lock().push(worker.clone());
+    }
+
+    fn heartbeat(&self) -> Heartbeat {
+        Heartbeat::of_this_process(&self.host, &self.event_loop)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Worker>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Heartbeats to workers, until this is dropped.
 pub(super) struct Heartbeats {
@@ -20,34 +44,33 @@ pub(super) struct Heartbeats {
 }
 
 impl Heartbeats {
-    /// Starts them for `joined`, which may grow.
+    /// Starts them, for workers that are added.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(super) fn begin(joined: Arc<Mutex<Vec<Worker>>>) -> Result<Heartbeats> {
+    pub(super) fn begin() -> Result<(Heartbeats, Joined)> {
         let event_loop = EventLoop::default();
         let (running, ended) = mpsc::channel::<()>();
-        let (host, ours) = (machine::host_name(), event_loop.clone());
+        let joined = Joined {
+            workers: Arc::default(),
+            event_loop: event_loop.clone(),
+            host: machine::host_name(),
+        };
+        let to = joined.clone();
         std::thread::Builder::new()
             .name("heartbeats".to_owned())
             .spawn(move || {
-                while !is_over(&ended, HEARTBEAT_INTERVAL) {
-                    let workers = joined.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    let heartbeat = Heartbeat::of_this_process(&host, &ours);
+                while ended.recv_timeout(HEARTBEAT_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                    let (workers, heartbeat) = (to.lock().clone(), to.heartbeat());
                     workers.iter().for_each(|worker| worker.send_heartbeat(&heartbeat));
                 }
             })
             .context("cannot start a thread for heartbeats")?;
-        Ok(Heartbeats { event_loop, _running: running })
+        Ok((Heartbeats { event_loop, _running: running }, joined))
     }
 
     /// The event loop that they tell of.
     pub(super) fn event_loop(&self) -> &EventLoop {
         &self.event_loop
     }
-}
-
-/// Waits so long; true if the sender is gone.
-fn is_over(ended: &mpsc::Receiver<()>, wait: Duration) -> bool {
-    ended.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Disconnected)
 }

@@ -7,7 +7,7 @@ use std::{
     ffi::OsString,
     net::IpAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
         mpsc::{self, RecvTimeoutError, Sender},
     },
@@ -26,8 +26,9 @@ use crate::rendezvous::{
     missing_workers::{JoinedProcess, ProcessLabel},
     worker_events,
 };
-use crate::{heartbeat::EventLoop, launched::Launched, naming, open_files};
+use crate::{heartbeat::EventLoop, launched::Launched, leftover, naming, open_files};
 use busbw_core::exit::ExitError;
+use busbw_ffi::mpi::Launcher;
 
 /// How long late workers of a run that never began may take to join, to receive its exit code.
 const LATE_JOIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -45,6 +46,8 @@ pub struct RendezvousServer {
     /// Another version of busbw that could not join, and where it is.
     other_version: Option<String>,
     closing: Arc<AtomicBool>,
+    /// Whether the launcher waits for a stopped worker.
+    waits_for_stopped: bool,
     /// Its heartbeats go to all workers, from their handshake on.
     heartbeats: Heartbeats,
 }
@@ -62,8 +65,7 @@ impl RendezvousServer {
         let closing = Arc::new(AtomicBool::new(false));
         let (sender, arrivals) = mpsc::channel();
         let (stop_accepting, accepting) = (Arc::clone(&closing), Arc::clone(&rendezvous));
-        let joined = Arc::new(Mutex::new(Vec::new()));
-        let heartbeats = Heartbeats::begin(Arc::clone(&joined))?;
+        let (heartbeats, joined) = Heartbeats::begin()?;
         std::thread::Builder::new()
             .name("rendezvous".to_owned())
             .spawn(move || {
@@ -78,6 +80,8 @@ impl RendezvousServer {
             arrivals,
             other_version: None,
             closing,
+            // mpirun and Hydra kill all processes when this one fails.
+            waits_for_stopped: matches!(launched.by, Launcher::Slurm | Launcher::Other),
             heartbeats,
         })
     }
@@ -303,6 +307,9 @@ impl RendezvousServer {
         self.closing.store(true, Ordering::SeqCst);
         for (_, worker) in self.workers() {
             worker.exit(exit);
+            if self.waits_for_stopped && worker.host == self.ours.host {
+                leftover::end_stopped(worker.pid);
+            }
         }
     }
 }

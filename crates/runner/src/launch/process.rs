@@ -14,7 +14,7 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 use crate::launch::rank_assignment::RankAssignment;
 use busbw_core::environment;
 use busbw_core::hidden_commands::RANK;
-use busbw_job::{leftover, rendezvous::Worker};
+use busbw_job::rendezvous::Worker;
 
 /// A rank process.
 pub(super) struct Process {
@@ -57,10 +57,6 @@ impl Process {
             Handle::Child(child) => drop(child.kill()),
             Handle::Worker(worker) => {
                 worker.exit(exit);
-                if self.stopped.is_some() {
-                    // On this host, and srun, for example, would wait for it.
-                    leftover::end_stopped(self.pid);
-                }
                 // No wait: the worker may be stopped, or its host dead.
                 self.running = false;
             }

@@ -2,7 +2,13 @@
 //! that starts everything on this machine; mpirun is a shell.
 //! Not real launchers (tests/stopped.py), and not ranks of this process (`matrix`).
 
-use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+    time::Duration,
+};
 
 use rustix::process::Signal;
 
@@ -27,14 +33,23 @@ enum Who {
 
 const EVERYBODY: [Who; 5] = [Who::Process0, Who::Agent, Who::Ssh, Who::Worker, Who::Rank0];
 
-/// Two ranks through ssh, which stays as the parent of what it starts. `words` are options of the benchmark.
+/// A program that stands for ssh: it stays as the parent of what it starts.
+fn ssh() -> &'static Path {
+    static SSH: LazyLock<PathBuf> = LazyLock::new(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let (path, new) = (folder.join("ssh"), folder.join(format!("ssh-{}", std::process::id())));
+        let script = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nsh -c \"$3\"\nexit $?\n";
+        fs::write(&new, script).unwrap();
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::rename(&new, &path).unwrap();
+        path
+    });
+    &SSH
+}
+
+/// Two ranks through ssh. `words` are options of the benchmark.
 fn through_ssh(words: &str) -> Bench {
-    let folder = tempfile::tempdir().unwrap().keep();
-    let ssh = folder.join("ssh");
-    let script = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\nsh -c \"$3\"\nexit $?\n";
-    fs::write(&ssh, script).unwrap();
-    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
-    let launcher = format!("--launcher ssh --launcher-command {} -H node9:2", ssh.display());
+    let launcher = format!("--launcher ssh --launcher-command {} -H node9:2", ssh().display());
     Bench::new(&format!("all_reduce {launcher} --backend host -b 64 -e 64 -n 5 {words}"))
 }
 
@@ -102,7 +117,7 @@ fn nobody_is_named_too_early() {
     let cells = [Some(Who::Process0), Some(Who::Agent), Some(Who::Ssh), None];
     let outcomes = run_cells(&cells, POOL, |who: Option<Who>| {
         let Some(who) = who else {
-            let slow = "-N 3 --batches 1 --fault rank=1,phase=timed,row=1,do=slow:1300000us";
+            let slow = "-n 12 -N 2 --batches 1 --fault rank=1,phase=timed,row=1,do=slow:1e6us";
             through_ssh(slow).start().end(2 * SOON).exits(0);
             return;
         };
