@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use busbw_core::exit::Exit;
 use busbw_host::machine;
 use busbw_job::{
     heartbeat::{Heartbeat, SILENCE_TIMEOUT, Silence},
@@ -22,8 +23,9 @@ const MAX_WAITING_LINES: usize = 4;
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// An agent that has not answered for so long may be the reason for the silence of process 0.
 const CARRIER_SILENCE: Duration = Duration::from_secs(3);
-/// How long the launcher may take to end after the record's last line.
-const END_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long the launcher may take to end after the record's last line: of a complete run, and of one that lost a process,
+/// which some launchers then wait for.
+const END_TIMEOUTS: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(5)];
 
 /// What comes next of process 0.
 pub(super) enum Next {
@@ -40,8 +42,8 @@ pub(super) struct Process0 {
     lines: Receiver<io::Result<Vec<u8>>>,
     /// Its last heartbeat, and the silence since; none before the first one: the launcher may wait for hosts.
     heard: Option<(Heartbeat, Silence)>,
-    /// Since when the record's last line is here.
-    ended: Option<Silence>,
+    /// Since when the record's last line is here, and how long the launcher may still take.
+    ended: Option<(Silence, Duration)>,
     checked: Instant,
 }
 
@@ -103,8 +105,9 @@ impl Process0 {
     }
 
     /// The record's last line came: process 0 and the launcher end now.
-    pub(super) fn has_ended(&mut self) {
-        self.ended = Some(Silence::begin(Instant::now()));
+    pub(super) fn has_ended(&mut self, exit: Exit) {
+        let limit = END_TIMEOUTS[usize::from(exit != Exit::Ok)];
+        self.ended.get_or_insert((Silence::begin(Instant::now()), limit));
     }
 
     fn heartbeat(&mut self, heartbeat: Heartbeat) {
@@ -115,13 +118,12 @@ impl Process0 {
     }
 
     fn lost(&mut self, now: Instant, carrier: &Carrier) -> Option<String> {
-        if let Some(ended) = &mut self.ended {
-            let late = ended.length(now) >= END_TIMEOUT;
-            return late.then(|| {
+        if let Some((ended, limit)) = &mut self.ended {
+            return (ended.length(now) >= *limit).then(|| {
                 format!(
                     "{} has not ended {} s after the run: one of its processes may be stopped",
                     carrier.name,
-                    END_TIMEOUT.as_secs()
+                    limit.as_secs()
                 )
             });
         }
@@ -210,10 +212,12 @@ mod tests {
     #[test]
     fn after_the_last_line_only_the_end_is_late() {
         let mut process = heard(0);
-        process.has_ended();
+        process.has_ended(Exit::Ok);
         assert_eq!(after(&mut process, 14, Some(0)), None);
-        process.has_ended();
         let said = after(&mut process, 16, Some(0)).unwrap();
         assert!(said.contains("has not ended 15 s after the run"), "{said}");
+        let mut process = heard(0);
+        process.has_ended(Exit::RankLost);
+        assert!(after(&mut process, 6, Some(0)).unwrap().contains("has not ended 5 s after"));
     }
 }

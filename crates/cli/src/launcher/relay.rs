@@ -70,8 +70,8 @@ pub(super) fn run(
         match process_0.next(started.as_mut())? {
             Next::Line(line) => {
                 let flow = reader.take(&line, &id, args, arguments)?;
-                if reader.end.is_some() {
-                    process_0.has_ended();
+                if let Some(end) = &reader.end {
+                    process_0.has_ended(end.exit);
                 }
                 reader.mind(flow, &guard, &stop)?;
             }
@@ -164,9 +164,9 @@ impl Reader {
     /// A process does not answer: its name is printed before anything is ended, which may take a while.
     fn lose(&mut self, what: String) {
         let text = match &self.end {
-            Some(_) => format!("{what}; it is ended. The run is complete"),
+            Some(_) => format!("{what}; it is ended now"),
             None => format!(
-                "{what}; the run is ended. `ps -o stat= -p` with the number prints T for a stopped process"
+                "{what}; the run is ended. `ps -o stat= -p` and its number print T for a stopped process"
             ),
         };
         match &mut self.outputs {

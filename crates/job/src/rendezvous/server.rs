@@ -29,9 +29,12 @@ use crate::rendezvous::{
 use crate::{heartbeat::EventLoop, launched::Launched, leftover, naming, open_files};
 use busbw_core::exit::ExitError;
 use busbw_ffi::mpi::Launcher;
+use busbw_host::machine;
 
 /// How long late workers of a run that never began may take to join, to receive its exit code.
 const LATE_JOIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a launcher may take to forward the last lines.
+const FORWARD_DELAY: Duration = Duration::from_millis(300);
 /// How often `stop` and the deadline are checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -80,8 +83,8 @@ impl RendezvousServer {
             arrivals,
             other_version: None,
             closing,
-            // mpirun and Hydra kill all processes when this one fails.
-            waits_for_stopped: matches!(launched.by, Launcher::Slurm | Launcher::Other),
+            // Open MPI's kills all processes when this one fails.
+            waits_for_stopped: launched.by != Launcher::OpenMpi,
             heartbeats,
         })
     }
@@ -305,9 +308,21 @@ impl RendezvousServer {
             }
         }
         self.closing.store(true, Ordering::SeqCst);
-        for (_, worker) in self.workers() {
-            worker.exit(exit);
-            if self.waits_for_stopped && worker.host == self.ours.host {
+        self.workers().for_each(|(_, worker)| worker.exit(exit));
+        if exit != Exit::Ok && self.waits_for_stopped {
+            self.end_stopped_workers();
+        }
+    }
+
+    /// Ends the workers of this host that are stopped, since the launcher would wait for them.
+    fn end_stopped_workers(&self) {
+        let here = || self.workers().filter(|(_, worker)| worker.host == self.ours.host);
+        let is_stopped =
+            |worker: &Worker| machine::is_stopped(&machine::Root::system(), worker.pid);
+        if here().any(|(_, worker)| is_stopped(worker)) {
+            // Hydra kills everything when one dies of a signal: first it forwards what this process has printed.
+            std::thread::sleep(FORWARD_DELAY);
+            for (_, worker) in here() {
                 leftover::end_stopped(worker.pid);
             }
         }

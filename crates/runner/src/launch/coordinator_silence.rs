@@ -44,8 +44,8 @@ impl CoordinatorSilence {
             heard: None,
             limit: limit(launched.rank, relayed),
             tells: launched.rank == 1 || launched.local_rank.is_none_or(|place| place == 0),
-            // mpirun and Hydra kill all processes when this one exits, and exit with its code.
-            ends_it: matches!(launched.by, Launcher::Slurm | Launcher::Other),
+            // Open MPI's mpirun kills all processes when this one exits, and exits with its code.
+            ends_it: launched.by != Launcher::OpenMpi,
             host: host.to_owned(),
         }
     }
