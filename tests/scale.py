@@ -72,7 +72,7 @@ class Job:
         environment = dict(os.environ, LD_LIBRARY_PATH=SHIMS, SCALE_TEST=self.mark, BUSBW_NO_RECORD="1", HOME=home)
         environment.pop("BUSBW_JOB_SECRET", None)
         self.before = available(), threads()
-        self.most = [0, 0, 0]
+        self.most, self.own = [0, 0, 0], [0, 0]
         self.seen, self.lines = {}, []
         self.begun = time.monotonic()
         self.child = subprocess.Popen(
@@ -97,7 +97,7 @@ class Job:
             files = len(os.listdir(f"/proc/{self.child.pid}/fd")) if os.path.exists(f"/proc/{self.child.pid}/fd") else 0
             for place, value in enumerate((self.before[0] - memory, running - self.before[1], files)):
                 self.most[place] = max(self.most[place], value)
-            self.own = status(self.child.pid, "VmHWM"), status(self.child.pid, "Threads")
+            self.own = [max(pair) for pair in zip(self.own, (status(self.child.pid, "VmHWM"), status(self.child.pid, "Threads")))]
             time.sleep(0.3)
 
     def processes(self):

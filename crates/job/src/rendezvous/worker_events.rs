@@ -126,14 +126,20 @@ fn step(
     // A full list may be only a part of what has arrived.
     if ready.len() < MAX_READY && now.duration_since(*checked) >= CHECK_INTERVAL {
         *checked = now;
-        for worker in followed.iter_mut().flatten() {
-            let silent = worker.silence.length(now) >= SILENCE_TIMEOUT;
-            if silent && !std::mem::replace(&mut worker.told, true) {
-                received &= send(worker.process, WorkerEvent::Silent);
-            }
+        for process in silent(followed.iter_mut().flatten(), now) {
+            received &= send(process, WorkerEvent::Silent);
         }
     }
     received
+}
+
+/// The processes that have been silent for too long at `now`, and were not named before.
+fn silent<'a>(workers: impl Iterator<Item = &'a mut Followed>, now: Instant) -> Vec<usize> {
+    let late = workers.filter_map(|worker| {
+        let silent = worker.silence.length(now) >= SILENCE_TIMEOUT;
+        (silent && !std::mem::replace(&mut worker.told, true)).then_some(worker.process)
+    });
+    late.collect()
 }
 
 impl WorkerEvent {
@@ -146,5 +152,62 @@ impl WorkerEvent {
             // Handshakes are over: a violation of the protocol.
             Ok(ToCoordinator::Join { .. }) | Err(_) => WorkerEvent::Gone,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::net::UnixStream, sync::mpsc};
+
+    use super::*;
+
+    /// Two workers, processes 1 and 2, with the other ends of their connections.
+    fn two() -> (Vec<Option<Followed>>, [FramedStream; 2], OwnedFd, Instant) {
+        let (now, epoll) = (Instant::now(), epoll::create(epoll::CreateFlags::CLOEXEC).unwrap());
+        let mut followed = Vec::new();
+        let others = [0u64, 1].map(|place| {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let stream = Arc::new(FramedStream::from_unix(ours).unwrap());
+            epoll::add(&epoll, &*stream, EventData::new_u64(place), EventFlags::IN).unwrap();
+            let (process, reader) = (place as usize + 1, FrameReader::default());
+            let silence = Silence::begin(now);
+            followed.push(Some(Followed { process, stream, reader, silence, told: false }));
+            FramedStream::from_unix(theirs).unwrap()
+        });
+        (followed, others, epoll, now)
+    }
+
+    #[test]
+    fn whoever_sends_heartbeats_is_not_silent() {
+        let (mut followed, [one, _other], epoll, start) = two();
+        let (sender, events) = mpsc::channel();
+        let send = |process, what| sender.send((process, what)).is_ok();
+        let (mut ready, mut checked) = (Vec::with_capacity(MAX_READY), start);
+        one.send(&ToCoordinator::Heartbeat).unwrap();
+        assert!(step(&epoll, &mut followed, &mut ready, &mut checked, &send));
+        one.send(&ToCoordinator::Signalled(15)).unwrap();
+        assert!(step(&epoll, &mut followed, &mut ready, &mut checked, &send));
+        assert_eq!(events.try_recv(), Ok((1, WorkerEvent::Signalled(15))));
+        assert!(events.try_recv().is_err(), "a heartbeat is no event");
+        let mut named = Vec::new();
+        for seconds in 1..30 {
+            let now = start + Duration::from_secs(seconds);
+            // The first one is heard again and again.
+            followed[0].as_mut().unwrap().silence.end(now);
+            let late = silent(followed.iter_mut().flatten(), now);
+            named.extend(late.into_iter().map(|process| (process, seconds)));
+        }
+        assert_eq!(named, [(2, 10)]);
+    }
+
+    #[test]
+    fn a_closed_connection_is_no_silence() {
+        let (mut followed, [one, _other], epoll, start) = two();
+        let (sender, events) = mpsc::channel();
+        let send = |process, what| sender.send((process, what)).is_ok();
+        drop(one);
+        assert!(step(&epoll, &mut followed, &mut Vec::with_capacity(9), &mut { start }, &send));
+        assert_eq!(events.try_recv(), Ok((1, WorkerEvent::Gone)));
+        assert!(followed[0].is_none() && followed[1].is_some());
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct CoordinatorSilence {
     limit: Duration,
     /// Whether this worker says so: one of each host.
     tells: bool,
-    /// Whether nobody else ends a stopped process 0 of this host.
+    /// Whether nobody else ends a process 0 of this host that does not answer.
     ends_it: bool,
     host: String,
 }
@@ -74,7 +74,7 @@ impl CoordinatorSilence {
             let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
         }
         if self.ends_it && heartbeat.host == self.host {
-            leftover::end_stopped(heartbeat.pid);
+            leftover::end(heartbeat.pid);
         }
         Err(ExitError::new(Exit::RankLost, text))
     }

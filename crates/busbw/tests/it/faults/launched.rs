@@ -144,17 +144,28 @@ fn a_stopped_agent_is_left_by_nobody() {
     running.end_leaving_nothing_after(SOON, SOON);
 }
 
+const BY_HAND: &str = "export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$$
+    RANK=0 LOCAL_RANK=0 \"$@\" & RANK=1 LOCAL_RANK=1 \"$@\" >/dev/null & wait $!";
+
 /// Nobody but the workers hears process 0 where a launcher starts busbw.
 #[test]
 fn a_worker_names_process_0() {
-    let script = "export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$$
-        RANK=0 LOCAL_RANK=0 \"$@\" & RANK=1 LOCAL_RANK=1 \"$@\" >/dev/null & wait $!";
     let words = "all_reduce --backend host -b 64 -e 64 -n 5 -N 0";
-    let mut running = Bench::in_shell(script, words).start();
+    let mut running = Bench::in_shell(BY_HAND, words).start();
     running.at_row(3);
     let pid = Who::Process0.find(&running);
     aftermath::signal(pid, Signal::STOP);
     let ended = running.end_leaving_nothing_after(SOON, SOON);
     ended.exits(6).says(&format!("process 0 of this run (process {pid} on "));
     assert!(ended.read_record().rows.len() >= 3);
+}
+
+/// A process 0 that is not stopped, but writes its record to a disk that does not answer: a pipe that nobody reads.
+#[test]
+fn a_worker_names_process_0_that_hangs() {
+    let script =
+        format!("mkfifo \"$HOME/record.jsonl\"; exec 9<>\"$HOME/record.jsonl\"; {BY_HAND}");
+    let words = "all_reduce --backend host -b 64 -e 64 -n 5 -N 0";
+    let ended = Bench::in_shell(&script, words).start().end_leaving_nothing_after(2 * SOON, SOON);
+    ended.exits(6).says("process 0 of this run (process ").says("busy with one thing for ");
 }

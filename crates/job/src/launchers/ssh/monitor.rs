@@ -276,7 +276,9 @@ fn end_agents<'a>(hosts: impl Iterator<Item = &'a Host>) {
             let Host { name, agent, end_agent: command, .. } = host;
             scope.spawn(move || {
                 let what = match end_agent(command) {
-                    Ok(what) => what.to_owned(),
+                    // Only its ssh took its time.
+                    Ok(false) => return,
+                    Ok(true) => "was killed over another ssh, and its processes with it".to_owned(),
                     Err(why) => format!(
                         "may be left: {why}. It ends by itself when its connection closes, unless it is stopped: then its processes end it within 20 s"
                     ),

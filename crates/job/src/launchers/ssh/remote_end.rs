@@ -15,11 +15,11 @@ const END_TIMEOUT: Duration = Duration::from_secs(12);
 /// How often it is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs the command that kills an agent (`binary::Binary::end_script`). Says what became of the agent.
+/// Runs the command that kills an agent (`binary::Binary::end_script`). Returns whether it was still there.
 ///
 /// # Errors
 /// Why it may still be there.
-pub(super) fn end_agent(command: &Command) -> Result<&'static str, String> {
+pub(super) fn end_agent(command: &Command) -> Result<bool, String> {
     let child = command
         .to_start()
         .stdin(Stdio::null())
@@ -41,8 +41,8 @@ pub(super) fn end_agent(command: &Command) -> Result<&'static str, String> {
         let _ = stdout.take(1 << 12).read_to_string(&mut said);
     }
     match said.lines().last() {
-        Some(ENDED) => Ok("was killed over another ssh, and its processes with it"),
-        Some(GONE) => Ok("had ended"),
+        Some(ENDED) => Ok(true),
+        Some(GONE) => Ok(false),
         _ => Err("another ssh did not reach it".to_owned()),
     }
 }
