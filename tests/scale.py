@@ -5,15 +5,15 @@ the end, after the death of the host where it was started, and after that host h
 
     tests/scale.py BUSBW SHIMS [HOSTS [RANKS_A_HOST]] [CASE]...
 
-SHIMS is what tests/shims/build.sh has made. CASE: cold (no host has a copy of busbw), run, doctor, dead, silent. Exit code 1
-if something is left or a run fails. Not speed of collectives: two cores stand for 125 hosts.
+SHIMS is what tests/shims/build.sh has made. CASE: cold (no host has a copy of busbw), run, busy (all ranks at work for a
+minute), doctor, dead, silent. Exit code 1 if something is left or a run fails. Not speed of collectives: two cores stand for 125 hosts.
 """
 import os, resource, shutil, signal, subprocess, sys, tempfile, threading, time
 
 BUSBW, SHIMS = (os.path.realpath(one) for one in sys.argv[1:3])
 NUMBERS = [int(one) for one in sys.argv[3:] if one.isdigit()]
 HOSTS, EACH = (NUMBERS + [125, 8][len(NUMBERS):])[:2]
-CASES = [one for one in sys.argv[3:] if not one.isdigit()] or ["cold", "run", "doctor", "dead", "silent"]
+CASES = [one for one in sys.argv[3:] if not one.isdigit()] or ["cold", "run", "busy", "doctor", "dead", "silent"]
 ROW = "all_reduce --backend nccl -b 8 -e 8 -n 1 -w 0 -c 0 --batches 1 -T 120".split()
 SOFT_LIMIT = 1024
 
@@ -224,6 +224,8 @@ def main():
             run_quietly(home)
         if "run" in CASES:
             good &= run(home, "run")
+        if "busy" in CASES:
+            good &= run(home, "busy", [*ROW, "-N", "10"])
         if "doctor" in CASES:
             good &= doctor(home)
         if "dead" in CASES:

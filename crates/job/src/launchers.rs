@@ -122,6 +122,8 @@ pub struct JobEnd {
     pub code: Option<i32>,
     /// The launcher's program and its exit status, for messages.
     pub text: String,
+    /// What may be left, and where, if that could not be seen from here.
+    pub left: Option<String>,
 }
 
 impl JobEnd {

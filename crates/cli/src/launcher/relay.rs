@@ -83,11 +83,13 @@ pub(super) fn run(
             }
         }
     }
+    // Agents say themselves what may be left.
+    let has_agents = started.carrier().silence.is_some();
     let how = started.end();
-    if reader.lost.is_some()
-        && let Some(left) = process_0.end_leftover()
-    {
-        reader.say(&left);
+    let left = reader.lost.as_ref().and_then(|_| process_0.end_leftover());
+    let left = left.filter(|_| !has_agents);
+    for left in how.left.iter().chain(&left) {
+        reader.say(left);
     }
     reader.finish(&how, &guard)
 }

@@ -82,13 +82,13 @@ impl One {
             match self.child.try_wait() {
                 Ok(Some(status)) => {
                     let text = format!("{name} {}", ended(status));
-                    return Some(JobEnd { code: status.code(), text });
+                    return Some(JobEnd { code: status.code(), text, left: None });
                 }
                 Ok(None) if Instant::now() < by => std::thread::sleep(POLL_INTERVAL),
                 Ok(None) => return None,
                 Err(error) => {
                     let text = format!("{name} cannot be waited for: {error}");
-                    return Some(JobEnd { code: None, text });
+                    return Some(JobEnd { code: None, text, left: None });
                 }
             }
         }
@@ -146,12 +146,13 @@ impl RunningJob for One {
         }
         let _ = self.child.kill();
         let killed = self.wait(TERM_TIMEOUT).map(|end| end.code);
-        let text = format!(
-            "{} did not end within {} s of SIGTERM and was killed; processes that it started on other hosts may be left",
+        let text = format!("{} was killed", self.label());
+        let left = format!(
+            "{} did not end within {} s of SIGTERM and was killed: look for processes that it started on other hosts",
             self.label(),
             TERM_TIMEOUT.as_secs()
         );
-        JobEnd { code: killed.flatten(), text }
+        JobEnd { code: killed.flatten(), text, left: Some(left) }
     }
 }
 

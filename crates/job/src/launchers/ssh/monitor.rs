@@ -211,7 +211,7 @@ impl HostMonitor {
         let by = Instant::now() + if is_closed { Duration::ZERO } else { CLOSE_TIMEOUT };
         let mut hosts = lock(&self.hosts);
         let Some(first) = hosts.first_mut() else {
-            return JobEnd { code: None, text: "no host".to_owned() };
+            return JobEnd { code: None, text: "no host".to_owned(), left: None };
         };
         // Its stdout has ended: the process ends soon.
         while !first.has_ended() && Instant::now() < by {
@@ -239,7 +239,8 @@ impl HostMonitor {
         }
         let (code, how) = hosts[0].how.clone().unwrap_or((None, "was closed".to_owned()));
         let text = format!("ssh to {}, where it ran, {how}", hosts[0].name);
-        JobEnd { code: code.filter(|code| *code != SSH_FAILED), text }
+        // Agents that may be left were named one by one.
+        JobEnd { code: code.filter(|code| *code != SSH_FAILED), text, left: None }
     }
 }
 
