@@ -127,7 +127,8 @@ fn outlying(facts: &[&NcclFacts]) -> BTreeSet<u32> {
         let networks = Networks::of(&[log]);
         let devices = networks.devices.iter();
         let devices: Vec<String> = devices.map(|(name, all)| format!("{name} {all:?}")).collect();
-        let fabrics = log.fabrics.iter().map(|one| (one.what.uuid.clone(), one.what.clique.clone()));
+        let fabrics =
+            log.fabrics.iter().map(|one| (one.what.uuid.clone(), one.what.clique.clone()));
         (devices, fabrics.collect::<BTreeSet<(String, String)>>())
     };
     let mut kinds: BTreeMap<_, Vec<&NcclFacts>> = BTreeMap::new();
