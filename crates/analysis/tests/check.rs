@@ -36,8 +36,9 @@ use noise::{Noise, Rng, Weather};
 
 /// Peers of a rank where all pairs would be too many (`busbw pairs`, beyond 128 ranks).
 const PEERS: usize = 16;
-/// Batches of a launch of the collective: the most that a short row has.
-const BATCHES: usize = 10;
+/// Batches of a launch of the collective, and operations of a batch: the least that a row has, and the default.
+const BATCHES: usize = 5;
+const OPERATIONS: usize = 20;
 /// What a healthy cluster of this simulation reaches of its limit, percent.
 const HEALTHY_PERCENT: f64 = 85.0;
 
@@ -61,17 +62,21 @@ impl Cluster {
         Cluster { machine, schedule, rng: Rng::new(seed + 77), clock_s: 0.0, usual_us }
     }
 
-    /// One launch: the median of batches, each as slow as the slowest of all hosts.
+    /// One launch: the median of batches. Each operation is as slow as the slowest of all hosts, and a batch has their
+    /// mean.
     fn launch_us(&mut self) -> f64 {
         let hosts = self.machine.hosts.len();
         let mut weather = Weather::new(self.machine.noise, hosts);
         let mut batches: Vec<f64> = (0..BATCHES)
             .map(|_| {
                 weather.next_round(&mut self.rng);
-                let slowest = (0..hosts)
-                    .map(|host| weather.sample([host, host], &mut self.rng))
-                    .fold(f64::MIN, f64::max);
-                1000.0 * slowest.exp()
+                let operations = (0..OPERATIONS).map(|_| {
+                    (0..hosts)
+                        .map(|host| weather.sample([host, host], &mut self.rng))
+                        .fold(f64::MIN, f64::max)
+                        .exp()
+                });
+                1000.0 * operations.sum::<f64>() / OPERATIONS as f64
             })
             .collect();
         batches.sort_by(f64::total_cmp);
