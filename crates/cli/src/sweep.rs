@@ -7,7 +7,7 @@ mod csv;
 mod destination;
 mod environment;
 mod interruption;
-mod launch;
+pub(crate) mod launch;
 mod prepared;
 mod progress;
 mod readers;
@@ -33,6 +33,8 @@ pub use environment::{Environment, Variable};
 pub(crate) use {
     csv::csv,
     destination::Destination,
+    interruption::Interruption,
+    launch::Launch,
     prepared::Prepared,
     rows::{tried, untried},
     table::{cells, digits, figure, foot, head, multiple, table},
@@ -46,7 +48,6 @@ use crate::{
 use busbw_core::exit::ExitError;
 use busbw_render::answer::answer;
 use busbw_store as store;
-use interruption::Interruption;
 use progress::Progress;
 use turns::Job;
 

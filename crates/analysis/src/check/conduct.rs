@@ -83,7 +83,7 @@ pub fn conduct(stages: &mut dyn Stages, asked: &Asked) -> Vec<CheckLine> {
     let left_out = |check: &Check| !asked.only.is_empty() && !asked.only.contains(check);
     for check in Check::ALL.into_iter().filter(left_out) {
         let known = conductor.lines.iter().any(|line| line.check == check);
-        if !known && !matches!(check, Check::Baseline | Check::Limit) {
+        if !known && !matches!(check, Check::Baseline | Check::Limit | Check::Transports) {
             conductor.lines.push(CheckLine::new(check, Verdict::Waived, "left out by --only"));
         }
     }

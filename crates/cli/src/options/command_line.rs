@@ -13,6 +13,7 @@ use clap::{ArgMatches, ColorChoice, Command as Grammar, FromArgMatches};
 
 use super::{
     arguments::BenchArguments,
+    checking::{CHECK, CheckingArguments},
     getopt::canonical,
     grammar::{COLOR, bench_grammar, grammar, with_hidden},
     installing::{CompletionsArguments, ManArguments},
@@ -81,6 +82,8 @@ pub enum Command {
     Sweep(Box<SweepArguments>),
     /// Measure one job over each transport.
     Transports(Box<TransportsArguments>),
+    /// Say whether a set of hosts is fit for a job.
+    Check(Box<CheckingArguments>),
     /// Be a rank that `doctor` asks for its fingerprint.
     Fingerprint {
         /// Which.
@@ -173,6 +176,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "transports" => {
             Command::Transports(Box::new(TransportsArguments::from_arg_matches(matches)?))
         }
+        CHECK => Command::Check(Box::new(CheckingArguments::from_arg_matches(matches)?)),
         FINGERPRINT => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         AGENT => Command::Agent,
         LOG_FILTER => Command::LogFilter,

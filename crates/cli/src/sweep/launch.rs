@@ -44,7 +44,7 @@ pub struct Launch {
     pub failure: Option<(u8, String)>,
 }
 
-/// Runs `words` in `environment`, with a record at `path`.
+/// Runs `words` in `environment`, with a record at `path`. A launch that has not ended by `until` is ended.
 ///
 /// # Errors
 /// The process cannot be started.
@@ -53,6 +53,7 @@ pub fn run(
     environment: &Environment,
     path: &Path,
     interruption: &Interruption,
+    until: Option<Instant>,
 ) -> Result<Launch> {
     let program = std::env::current_exe().context("cannot find busbw's own program file")?;
     let begun = Instant::now();
@@ -73,7 +74,8 @@ pub fn run(
         .name("stderr".to_owned())
         .spawn(move || stderr.map(tail).unwrap_or_default())
         .context("cannot start a thread for the stderr of a launch")?;
-    let code = follow(&mut child, interruption)?;
+    let code = follow(&mut child, interruption, until)?;
+    let late = until.is_some_and(|until| Instant::now() >= until);
     let took = begun.elapsed();
     let said = reader.join().unwrap_or_default();
     let record = store::read(path).ok();
@@ -84,18 +86,28 @@ pub fn run(
         }
         code => failure(code, record.as_ref(), &said),
     };
+    let timeout = || {
+        let text = format!("it was ended after {:.0} s: its time was over", took.as_secs_f64());
+        (Exit::Interrupted.code(), text)
+    };
+    let failure = failure.map(|why| if late { timeout() } else { why });
     Ok(Launch { path: path.to_owned(), record, took, failure })
 }
 
 /// Waits for the end. Returns the exit code, or `None` where a signal ended it.
-fn follow(child: &mut Child, interruption: &Interruption) -> Result<Option<i32>> {
+fn follow(
+    child: &mut Child,
+    interruption: &Interruption,
+    until: Option<Instant>,
+) -> Result<Option<i32>> {
     let mut signalled = None;
     let mut told = false;
     loop {
         if let Some(status) = child.try_wait().context("cannot wait for a launch")? {
             return Ok(status.code());
         }
-        if interruption.is_interrupted() {
+        let is_late = until.is_some_and(|until| Instant::now() >= until);
+        if interruption.is_interrupted() || is_late {
             let since = *signalled.get_or_insert_with(Instant::now);
             if !told && since.elapsed() > SIGNAL_GRACE {
                 told = true;

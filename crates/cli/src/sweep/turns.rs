@@ -123,7 +123,8 @@ pub fn take(
                 words.extend(["-T".into(), patience.to_string().into()]);
             }
             words.extend(environment.options.iter().map(OsString::from));
-            let launch = launch::run(&words, environment, &path(number, round)?, interruption)?;
+            let launch =
+                launch::run(&words, environment, &path(number, round)?, interruption, None)?;
             done(number, round, &launch);
             turns.launches.push(launch);
         }
