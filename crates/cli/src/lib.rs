@@ -26,6 +26,7 @@ mod schema_command;
 mod schemas;
 mod show;
 mod sources;
+mod survey;
 /// One job under several environments.
 pub mod sweep;
 mod topo;
@@ -117,6 +118,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Transports(arguments) => transports::run(&arguments, &args),
         Command::Check(arguments) => check::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
+        Command::Survey => survey::run(&args),
         Command::Agent => launchers::agent(),
         Command::PluginRule { name, asked } => plugin::rule(&name, &asked),
         Command::PluginPartner { asked } => plugin::partner(&asked),

@@ -112,6 +112,7 @@ fn row(plan: &Plan, datatype: DataType, message: u64, half: Half) -> Row {
         pairs: None,
         notes: Vec::new(),
         counters: Vec::new(),
+            other_hosts: Vec::new(),
     }
 }
 

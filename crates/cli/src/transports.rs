@@ -1,4 +1,4 @@
-//! `busbw transports`: one job over each transport of this machine, with evidence of which one ran.
+//! `busbw transports`: one job over each transport of its hosts, with evidence of which one ran.
 //! A sweep over named environments.
 //! Not launching it (`sweep`).
 
@@ -8,11 +8,13 @@ mod limit;
 mod log;
 mod machine;
 mod moved;
+mod net_devices;
+mod networks;
 mod profile;
 mod required;
 mod table;
 
-use std::ffi::OsString;
+use std::{ffi::OsString, time::Duration};
 
 use anyhow::Result;
 use busbw_core::{exit::Exit, plan::Plan};
@@ -21,17 +23,19 @@ pub(crate) use table::table;
 
 use crate::{
     options::TransportsArguments,
+    survey,
     sweep::{self, Destination, Environment, Prepared},
 };
 use busbw_analysis::sweep::{Conclusion, Percent};
 use busbw_analysis::sweep::{Outcome, Tried};
 use busbw_core::exit::ExitError;
-use busbw_host::machine::Root;
-use machine::Here;
+use machine::{Here, JobHost};
 use profile::Profile;
 
 /// Seconds for all transports together, where the user names none.
 const DEFAULT_TIME_S: f64 = 240.0;
+/// How long the hosts of a job may take to describe themselves.
+const SURVEY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs all transports.
 ///
@@ -46,11 +50,13 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
         let text = "NCCL_TESTS_SPLIT makes several communicators, and NCCL's log does not say to which one a connection belongs: unset it to compare transports";
         return Err(ExitError::new(Exit::Usage, text).into());
     }
-    if prepared.is_elsewhere() {
-        let text = "transports are those of this machine, whose devices it looks for, and it starts the ranks itself: leave out --launcher and -H, and run it on one of the hosts; between hosts `busbw sweep -x NCCL_…=… -H …` compares environments, and each run's closing sentence names the transports";
+    let hosts = hosts(&prepared)?;
+    if hosts.len() > 1 && arguments.virtual_nodes.is_some() {
+        let text =
+            "--virtual-nodes presents one host as several, and this job has several: leave it out";
         return Err(ExitError::new(Exit::Usage, text).into());
     }
-    let here = Here::look(&Root::system(), &prepared, &arguments);
+    let here = Here::of(hosts, &prepared, &arguments);
     let chosen = chosen(profile::profiles(&here), &arguments.only)?;
     let running = chosen.iter().filter(|profile| profile.waived.is_none());
     let environments: Vec<Environment> =
@@ -88,7 +94,7 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
             };
         }
         let records: Vec<_> = turns.launches.iter().filter_map(|one| one.record.as_ref()).collect();
-        let transport = evidence::judge(profile, &records, here.nodes);
+        let transport = evidence::judge(profile, &records, here.virtual_nodes);
         let tried = sweep::tried(&profile.environment, turns, destination.is_kept());
         Tried { transport: (!records.is_empty()).then_some(transport), ..tried }
     });
@@ -104,6 +110,15 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
         return Err(ExitError::new(Exit::Impossible, text).into());
     }
     Ok(sweep::exit(&outcome))
+}
+
+/// The hosts of the job, read through its launcher.
+fn hosts(prepared: &Prepared) -> Result<Vec<JobHost>> {
+    let surveys = match prepared.placement() {
+        Some(placement) => survey::hosts(&placement, SURVEY_TIMEOUT)?,
+        None => vec![survey::here(0, None, true)],
+    };
+    Ok(JobHost::all(surveys))
 }
 
 /// Whether ranks form several communicators.
@@ -128,15 +143,12 @@ fn chosen(all: Vec<Profile>, only: &[String]) -> Result<Vec<Profile>> {
 
 /// Adds the limit to every cell. The transport's own percentage is that of its largest size.
 fn weigh(outcome: &mut Outcome, chosen: &[Profile], here: &Here) {
-    let host = limit::this_host();
     for (number, profile) in chosen.iter().enumerate() {
         let transport = outcome.environments.get(number).and_then(|one| one.transport.as_ref());
         let Some(verdict) = transport.map(|transport| transport.verdict) else { continue };
         // The transport that ran instead has another limit.
         let answer = match verdict {
-            Conclusion::Proven => {
-                limit::limit(&limit::machine(&host, &profile.kind), here, &profile.kind)
-            }
+            Conclusion::Proven => limit::lowest(here, &profile.kind),
             _ => Err("no limit: it is not proven that this transport ran".to_owned()),
         };
         let mut last = None;

@@ -15,3 +15,5 @@ pub const PARTNER: &str = "__plugin_partner";
 pub const AGENT: &str = "__agent";
 /// A launcher's program, which ends with the process that started it.
 pub const TIED: &str = "__tied";
+/// A process of a job that describes its host before the job runs.
+pub const SURVEY: &str = "__survey";

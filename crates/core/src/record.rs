@@ -11,7 +11,7 @@ mod row;
 mod run;
 
 pub use bounds::{MAX_RANKS, MOST_BYTES, MOST_EVENTS, within};
-pub use counters::{Counted, DeviceCounters, DeviceKind, Meaning, Unread};
+pub use counters::{Counted, DeviceCounters, DeviceKind, HostCounters, Meaning, Unread};
 pub use end::{End, GpuMemory, Status};
 pub use figures::Figures;
 pub use net::{NetFacts, plugins_used};

@@ -14,5 +14,7 @@ pub mod machine;
 #[cfg(any(test, feature = "recorded"))]
 #[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod recorded;
+/// What a host contributes to the preparation of a job on several.
+pub mod survey;
 /// The tree of devices of a host, and what it allows.
 pub mod topo;

@@ -6,11 +6,13 @@ mod ancestry;
 mod cgroup;
 mod cpu;
 mod devices;
+mod interfaces;
 mod kernel_log;
 mod out_of_memory;
 mod pci;
 mod process;
 mod rdma;
+mod shaper;
 mod tasks;
 
 use std::{
@@ -23,11 +25,14 @@ use busbw_core::record::Machine;
 pub use ancestry::{ancestor, command_of_ancestor, is_stopped, parent};
 pub use cgroup::memory_limit;
 pub use cpu::{cores_of_parent, last_cache, near, processor_list, usable_cores};
+pub(crate) use interfaces::speed_mbps;
+pub use interfaces::{Interface, interfaces};
 pub use kernel_log::kernel_log;
 pub use out_of_memory::{OutOfMemory, OutOfMemoryKills, out_of_memory};
 pub use pci::{Access, PciDevice, is_address, is_gpu};
 pub use process::{Limit, allowed_cores, locked_memory, may_lock};
 pub use rdma::{Gid, Port, RdmaDevice, roce_mtu};
+pub use shaper::shaped_rate;
 pub use tasks::task_limit;
 
 /// A file system root to read from: `/` outside of tests.

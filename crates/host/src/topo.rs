@@ -256,9 +256,8 @@ fn ethernet(root: &Root, rdma: &[RdmaDevice]) -> Vec<(Option<String>, Net)> {
         if address.is_none() && state != "up" {
             continue;
         }
-        let mbps = root.number::<i64>(format!("{at}/speed")).and_then(|s| u32::try_from(s).ok());
         let net = Net {
-            mbps: mbps.filter(|mbps| *mbps > 0),
+            mbps: machine::speed_mbps(root, &name),
             port: Some(0),
             kind: Some(NetKind::Socket),
             state: Some(PortState { logical: state, physical: String::new() }),

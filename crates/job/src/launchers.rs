@@ -87,7 +87,7 @@ pub trait Launcher {
 /// A job under way.
 pub trait RunningJob {
     /// The stdout of process 0; to be called once.
-    fn stdout(&mut self) -> Box<dyn Read>;
+    fn stdout(&mut self) -> Box<dyn Read + Send>;
 
     /// A function that interrupts process 0, as Ctrl-C does.
     fn interruption(&self) -> Box<dyn Fn() + Send>;

@@ -23,7 +23,7 @@ pub use workers::{Worker, WorkerEvent};
 
 use std::{ffi::OsString, net::SocketAddr, ops::Range, path::Path, time::Duration};
 
-use busbw_core::exit::Exit;
+use busbw_core::{exit::Exit, record::HostCounters};
 use rustix::process::{Pid, Signal, getppid};
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +80,8 @@ pub enum ToCoordinator {
     Signalled(i32),
     /// Its ranks have exited. Whether they succeeded, each has reported to the hub.
     Ended,
+    /// The counters of its host, as they were asked for.
+    Counters(Box<HostCounters>),
 }
 
 /// From the coordinator to a worker; `A` is its rank assignment, which belongs to `busbw-runner`.
@@ -98,6 +100,13 @@ pub enum ToWorker<A> {
         assignment: A,
         /// How many descriptors follow.
         descriptors: usize,
+    },
+    /// The counters of its host are to be read, before a row or after it.
+    ReadCounters {
+        /// PCI addresses of the host's GPUs; none where GPUs have no counters that busbw reads.
+        gpus: Option<Vec<String>>,
+        /// Whether the row is over.
+        after: bool,
     },
     /// Waits are to be aborted.
     Abort,

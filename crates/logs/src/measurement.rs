@@ -32,7 +32,7 @@ use busbw_core::{
     Collective, DataType,
     messages::Messages,
     pairs::Pairs,
-    record::{DeviceCounters, Figures, Machine},
+    record::{DeviceCounters, Figures, HostCounters, Machine},
 };
 use busbw_library_logs::{failure::FailureFacts, mpi::MpiFacts, nccl::NcclFacts};
 
@@ -266,6 +266,9 @@ pub struct Row {
     /// Device counters while the row was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<DeviceCounters>,
+    /// The same of the other hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_hosts: Vec<HostCounters>,
 }
 
 impl Measurement {

@@ -260,6 +260,7 @@ pub fn series(name: &str, run: &Measurement, explanation: &Explanation) -> Serie
         out_of_place: place(row, false),
         in_place: place(row, true),
         counters: Vec::new(),
+        other_hosts: Vec::new(),
         ..row.clone()
     });
     let rows = rows.filter(|row| row.both().next().is_some()).collect();

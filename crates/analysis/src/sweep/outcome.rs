@@ -240,7 +240,8 @@ impl Outcome {
             let moved = tried.transport.iter().filter_map(|transport| transport.moved.as_ref());
             for moved in moved {
                 within("transport.moved.nvlink", moved.nvlink.unwrap_or(0), 0, MOST_EVENTS)?;
-                for bytes in moved.network.values() {
+                let of_hosts = moved.hosts.values().flat_map(|devices| devices.values());
+                for bytes in moved.network.values().chain(of_hosts) {
                     within("transport.moved.network", *bytes, 0, MOST_EVENTS)?;
                 }
             }

@@ -26,8 +26,11 @@ pub struct Moved {
     pub nvlink: Option<u64>,
     /// Bytes that each network device moved in its busier direction.
     pub network: BTreeMap<String, u64>,
-    /// Network devices that were read in every launch: nothing is known of others.
+    /// Network devices that were read in every launch, on every host: nothing is known of others.
     pub read: BTreeSet<String>,
+    /// `network` of each host, where there are several; `network` is their sum then.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 /// The requested transport, and the evidence of what ran.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use busbw_core::{
     Benchmark, Collective,
-    hidden_commands::{AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK, RULE, TIED},
+    hidden_commands::{AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK, RULE, SURVEY, TIED},
     plan::Style,
 };
 use busbw_render::answer::set_colour;
@@ -91,6 +91,8 @@ pub enum Command {
     },
     /// Start the processes of a host, as the busbw at the other end of stdin says.
     Agent,
+    /// A process of a job that describes its host before the job runs.
+    Survey,
     /// Read what MPI says on stdin: keep what names transports, pass on what is for the user.
     LogFilter,
     /// Walk one rule of `plugin check`.
@@ -179,6 +181,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         CHECK => Command::Check(Box::new(CheckingArguments::from_arg_matches(matches)?)),
         FINGERPRINT => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         AGENT => Command::Agent,
+        SURVEY => Command::Survey,
         LOG_FILTER => Command::LogFilter,
         RULE => Command::PluginRule { name: text(matches, "name"), asked: text(matches, "asked") },
         PARTNER => Command::PluginPartner { asked: text(matches, "asked") },

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use busbw_core::{
     Benchmark, Collective,
-    hidden_commands::{AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK, RULE, TIED},
+    hidden_commands::{AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK, RULE, SURVEY, TIED},
     messages::Messages,
     plan::Style,
 };
@@ -112,6 +112,7 @@ pub(super) fn with_hidden(grammar: Grammar) -> Grammar {
     grammar
         .subcommand(hidden(FINGERPRINT).arg(rank))
         .subcommand(hidden(AGENT))
+        .subcommand(hidden(SURVEY))
         .subcommand(hidden(LOG_FILTER))
         .subcommand(hidden(RULE).args([required("name"), required("asked")]))
         .subcommand(hidden(PARTNER).arg(required("asked")))

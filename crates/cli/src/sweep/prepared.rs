@@ -13,6 +13,7 @@ use crate::{
 };
 use busbw_analysis::sweep::Show;
 use busbw_core::exit::ExitError;
+use busbw_job::launchers::Placement;
 use busbw_runner::request::{RecordPlace, Request};
 
 /// The job.
@@ -85,6 +86,11 @@ impl Prepared {
     /// Whether a launcher starts the ranks, even if on this machine.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.is_elsewhere
+    }
+
+    /// Where its launcher starts the ranks; none if launches start them themselves.
+    pub(crate) fn placement(&self) -> Option<Placement> {
+        self.is_elsewhere.then(|| self.arguments.launching.placement(&[]))
     }
 
     /// The benchmark.

@@ -1,6 +1,8 @@
 //! Evidence from devices' byte counters, compared with the bytes that had to move.
 //! Not which ranks moved them, and not NCCL's log.
 
+use std::collections::BTreeMap;
+
 use super::profile::TransportKind;
 use busbw_analysis::sweep::{EvidenceSource, Moved, Scope, Support};
 use busbw_core::quantity::decimal_bytes as bytes;
@@ -73,6 +75,14 @@ pub(super) fn evidence(kind: &TransportKind, scope: Scope, moved: &Moved) -> Evi
             // Idle devices do not tell host memory from PCIe: neither is counted.
             EvidenceSource::no_data("no device counts host memory")
         }
+        (TransportKind::Socket(device), _) if !moved.hosts.is_empty() => {
+            on_each_host(moved, &|name| name == device, device)
+        }
+        (TransportKind::Rdma { ports, .. }, _) if !moved.hosts.is_empty() => {
+            let names: Vec<String> =
+                ports.iter().map(|(device, port)| format!("{device}/{port}")).collect();
+            on_each_host(moved, &|name| names.iter().any(|own| own == name), &names.join(", "))
+        }
         (TransportKind::Socket(device), _) => {
             // Between addresses of one host the kernel takes lo.
             let names = [device.as_str(), "lo"];
@@ -90,12 +100,14 @@ pub(super) fn evidence(kind: &TransportKind, scope: Scope, moved: &Moved) -> Evi
                 source => source,
             }
         }
-        (TransportKind::Rdma { device, port }, _) => {
-            let port = format!("{device}/{port}");
-            let Some(amount) = moved.over(&port) else {
+        (TransportKind::Rdma { ports, .. }, _) => {
+            let names: Vec<String> =
+                ports.iter().map(|(device, port)| format!("{device}/{port}")).collect();
+            let each: Option<Vec<u64>> = names.iter().map(|name| moved.over(name)).collect();
+            let Some(each) = each else {
                 return EvidenceSource::no_data("the port was not read");
             };
-            let source = judged(&port, amount);
+            let source = judged(&names.join(", "), each.into_iter().fold(0, u64::saturating_add));
             // Within one adapter bytes need not pass its port.
             let support = if source.support == Support::Contradicts {
                 Support::NoData
@@ -105,6 +117,41 @@ pub(super) fn evidence(kind: &TransportKind, scope: Scope, moved: &Moved) -> Evi
             EvidenceSource { support, ..source }
         }
         _ => EvidenceSource::no_data("nothing that counts this was read"),
+    }
+}
+
+/// The evidence of the devices that `is_meant` selects on every host: each has to move its host's part of the bytes.
+fn on_each_host(moved: &Moved, is_meant: &dyn Fn(&str) -> bool, shown: &str) -> EvidenceSource {
+    if !moved.read.iter().any(|name| is_meant(name)) {
+        return EvidenceSource::no_data(&format!("{shown} was not read on every host"));
+    }
+    let part = moved.required / moved.hosts.len() as f64;
+    let of_host = |devices: &BTreeMap<String, u64>| {
+        let meant = devices.iter().filter(|(name, _)| is_meant(name));
+        meant.fold(0, |sum: u64, (_, by)| sum.saturating_add(*by))
+    };
+    let each: Vec<(&String, u64)> =
+        moved.hosts.iter().map(|(host, devices)| (host, of_host(devices))).collect();
+    let carried = |by: u64| by as f64 >= CARRIED_SHARE * part;
+    let idle: Vec<&(&String, u64)> =
+        each.iter().filter(|(_, by)| (*by as f64) < IDLE_SHARE * part).collect();
+    let sum = each.iter().fold(0, |sum: u64, (_, by)| sum.saturating_add(*by));
+    let detail = format!("{shown} {} of {}", bytes(sum), bytes(moved.required as u64));
+    let few = |support| {
+        let named = idle
+            .iter()
+            .map(|(host, by)| format!("{} of {} on {host}", bytes(*by), bytes(part as u64)));
+        let named = named.collect::<Vec<_>>().join(", ");
+        EvidenceSource { support, detail: format!("{shown} moved {named} only") }
+    };
+    if each.iter().all(|(_, by)| carried(*by)) {
+        EvidenceSource { support: Support::Confirms, detail }
+    } else if idle.len() == each.len() {
+        EvidenceSource { support: Support::Contradicts, detail }
+    } else if !idle.is_empty() && each.iter().any(|(_, by)| carried(*by)) {
+        few(Support::Partial)
+    } else {
+        EvidenceSource { support: Support::NoData, detail }
     }
 }
 
@@ -121,13 +168,14 @@ mod tests {
                 .map(|(name, by)| ((*name).to_owned(), by * 1_000_000))
                 .collect(),
             read: ["lo", "eth0", "mlx5_0/1", "mlx5_1/1"].map(str::to_owned).into(),
+            hosts: BTreeMap::new(),
         }
     }
 
     #[test]
     fn counters_speak_for_what_they_count() {
         let socket = TransportKind::Socket("eth0".to_owned());
-        let rdma = TransportKind::Rdma { device: "mlx5_0".to_owned(), port: 1 };
+        let rdma = TransportKind::Rdma { ports: vec![("mlx5_0".to_owned(), 1)], gpudirect: None };
         for (kind, counters, support) in [
             (&TransportKind::P2p, moved(Some(980), &[("lo", 3)]), Support::Confirms),
             // Half of a ring's bytes are enough where switches reduce, and P2P would move them as well.
@@ -162,6 +210,26 @@ mod tests {
         );
     }
 
+    /// Each host's device has to move its part; a host where it was idle is named.
+    #[test]
+    fn every_host_counts() {
+        let socket = TransportKind::Socket("eth0".to_owned());
+        for (a, b, support) in [
+            (510, 510, Support::Confirms),
+            (2, 3, Support::Contradicts),
+            (1000, 2, Support::Partial),
+            (510, 100, Support::NoData),
+        ] {
+            let hosts = [("a", a), ("b", b)].map(|(host, by)| {
+                (host.to_owned(), BTreeMap::from([("eth0".to_owned(), by * 1_000_000)]))
+            });
+            let moved = Moved { hosts: hosts.into(), ..moved(None, &[("eth0", a + b)]) };
+            let source = evidence(&socket, Scope::Between, &moved);
+            assert_eq!(source.support, support, "{a} {b}: {}", source.detail);
+            assert_eq!(source.detail.contains("on b"), support == Support::Partial);
+        }
+    }
+
     /// With small sizes the ranks' control traffic is as large as the data.
     #[test]
     fn few_bytes_tell_nothing() {
@@ -180,7 +248,7 @@ mod tests {
     #[test]
     fn what_was_not_read_says_nothing() {
         let socket = TransportKind::Socket("eth0".to_owned());
-        let rdma = TransportKind::Rdma { device: "mlx5_0".to_owned(), port: 1 };
+        let rdma = TransportKind::Rdma { ports: vec![("mlx5_0".to_owned(), 1)], gpudirect: None };
         for read in [vec![], vec!["lo"], vec!["eth0"]] {
             let moved = Moved {
                 read: read.iter().map(|name| (*name).to_owned()).collect(),

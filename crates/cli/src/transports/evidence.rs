@@ -6,25 +6,28 @@ use busbw_analysis::sweep::{Conclusion, EvidenceSource, HOST_TRANSPORT, Support,
 use busbw_core::{plan::MovedBy, record::Folded};
 
 use super::{
-    counters, log, moved,
+    counters, log, moved, net_devices,
     profile::{Profile, TransportKind},
 };
 
 /// Draws the conclusion from the records of an environment's launches on `nodes` nodes.
-pub fn judge(profile: &Profile, records: &[&Folded], nodes: usize) -> Transport {
-    let moved = moved::of(records, profile.scope, nodes);
+pub fn judge(profile: &Profile, records: &[&Folded], virtual_nodes: usize) -> Transport {
+    let moved = moved::of(records, profile.scope, virtual_nodes);
+    let by_plugin =
+        |record: &&Folded| record.run.plan.backend.spec().moved_by == MovedBy::NetPlugin;
     let (found, log) = match &profile.kind {
         TransportKind::Host => own_memory(records),
-        _ => log::evidence(profile, records, nodes),
+        _ if records.iter().all(by_plugin) => net_devices::evidence(&profile.kind, records),
+        _ => log::evidence(profile, records, virtual_nodes),
     };
     let counters = moved.as_ref().map_or_else(
         || EvidenceSource::no_data("no counters"),
         |moved| counters::evidence(&profile.kind, profile.scope, moved),
     );
     let verdict = match (log.support, counters.support) {
-        (Support::Confirms, Support::Contradicts) => Conclusion::Conflicting,
+        (Support::Confirms, Support::Contradicts | Support::Partial) => Conclusion::Conflicting,
         (Support::Confirms, _) | (Support::NoData, Support::Confirms) => Conclusion::Proven,
-        (Support::Partial, _) => Conclusion::Mixed,
+        (Support::Partial, _) | (Support::NoData, Support::Partial) => Conclusion::Mixed,
         (Support::Contradicts, Support::Confirms) | (Support::NoData, Support::Contradicts) => {
             Conclusion::Conflicting
         }
@@ -32,7 +35,13 @@ pub fn judge(profile: &Profile, records: &[&Folded], nodes: usize) -> Transport 
         (Support::NoData, _) => Conclusion::Unproven,
     };
     let why = match verdict {
-        Conclusion::Replaced | Conclusion::Mixed => rule(&profile.kind, &found),
+        Conclusion::Replaced => rule(&profile.kind, &found),
+        Conclusion::Mixed => {
+            let who = if log.support == Support::Partial { &log } else { &counters };
+            let rule =
+                rule(&profile.kind, &found).map_or(String::new(), |rule| format!("; {rule}"));
+            Some(format!("{}{rule}", who.detail))
+        }
         Conclusion::Unproven => Some(format!("{}; {}", log.detail, counters.detail)),
         Conclusion::Conflicting => Some(format!("NCCL's log: {}; {}", log.detail, counters.detail)),
         Conclusion::Proven => None,

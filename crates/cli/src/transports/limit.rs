@@ -1,41 +1,80 @@
-//! What the hardware of this host allows over a transport: the best of what NCCL could run over it.
+//! What the hardware of the job's hosts allows over a transport: the best of what NCCL could run over it.
 //! Not the bounds themselves (`busbw_hardware::limits`), and not which algorithm ran.
 
-use busbw_ffi::nvml;
+use busbw_core::plan::MovedBy;
 use busbw_hardware::{
-    limits::{Algorithm, Candidate, Inside, Possible, RankPlacement, candidates},
-    machine::Machine,
-    topology::{System, machine_of_system},
+    limits::{Algorithm, Candidate, Inside, Memory, Possible, RankPlacement, candidates},
+    machine::{Machine, NicKind, Nics},
+    topology::{Net, machine_of_system},
+};
+use busbw_host::{machine::Interface, survey::HostSurvey};
+
+use super::{
+    machine::{Here, JobHost},
+    profile::TransportKind,
 };
 
-use super::profile::TransportKind;
-use crate::transports::machine::Here;
-use busbw_host::{machine::Root, topo};
-
-/// This host.
-pub fn this_host() -> System {
-    let driver = nvml::driver().ok();
-    topo::read(&Root::system(), driver.as_ref())
+/// The limit of busbw over a transport, GB/s: that of the host with the lowest one.
+///
+/// # Errors
+/// Why there is none.
+pub fn lowest(here: &Here, kind: &TransportKind) -> Result<f64, String> {
+    let of_host = |host: &JobHost| {
+        let limit = limit(&machine(&host.survey, here, kind), here, kind);
+        limit.map_err(|why| if here.has_hosts() { format!("on {}: {why}", host.name) } else { why })
+    };
+    let each = here.hosts.iter().map(of_host).collect::<Result<Vec<f64>, String>>()?;
+    each.into_iter().reduce(f64::min).ok_or_else(|| "no host is known".to_owned())
 }
 
-/// A host as the limits need it. Over verbs only the named port counts, since the NICs of a host
-/// may differ.
-pub fn machine(host: &System, kind: &TransportKind) -> Machine {
-    let mut host = host.clone();
-    if let TransportKind::Rdma { device, port } = kind {
-        for function in &mut host.devices {
-            function.nets.retain(|net| net.name == *device && net.port == Some(*port));
-        }
+/// A host as the limits need it: of its NICs those that the transport uses, and as many hosts as the job has.
+fn machine(host: &HostSurvey, here: &Here, kind: &TransportKind) -> Machine {
+    let mut system = host.system.clone();
+    if let TransportKind::Rdma { ports, .. } = kind {
+        let is_meant = |net: &Net| {
+            ports.iter().any(|(device, port)| net.name == *device && net.port == Some(*port))
+        };
+        system.devices.iter_mut().for_each(|function| function.nets.retain(is_meant));
     }
-    machine_of_system(&host, "this host")
+    let mut machine = machine_of_system(&system, "this host");
+    if !here.has_hosts() {
+        return machine;
+    }
+    machine.nodes = here.hosts.len();
+    match kind {
+        TransportKind::Socket(name) => machine.node.nics = vec![nic(host, name)],
+        TransportKind::Mnnvl => {
+            let all = machine.node.gpus * machine.nodes;
+            machine.node.nvlink.iter_mut().for_each(|nvlink| nvlink.domain = all);
+        }
+        _ => {}
+    }
+    machine
+}
+
+/// An interface as sockets use it: at its own rate or its shaper's, in the slot of its device, if it has one.
+fn nic(host: &HostSurvey, name: &str) -> Nics {
+    let interface = host.interfaces.iter().find(|interface| interface.name == name);
+    let mut system = host.system.clone();
+    // The net of an interface's device may be an RDMA port of another name.
+    system.devices.iter_mut().for_each(|function| function.nets.retain(|net| net.name == name));
+    let of_device = machine_of_system(&system, name).node.nics.pop().filter(|nics| nics.count == 1);
+    Nics {
+        count: 1,
+        rate: interface.and_then(Interface::rate_gbps),
+        kind: NicKind::Ethernet,
+        mtu: interface.and_then(|interface| interface.mtu),
+        slot: of_device.and_then(|nics| nics.slot),
+        sharing: 1,
+    }
 }
 
 /// The limit of busbw over a transport, GB/s.
 ///
 /// # Errors
 /// Why there is none.
-pub fn limit(machine: &Machine, here: &Here, kind: &TransportKind) -> Result<f64, String> {
-    if here.nodes > 1 {
+fn limit(machine: &Machine, here: &Here, kind: &TransportKind) -> Result<f64, String> {
+    if here.virtual_nodes > 1 {
         let text = "virtual nodes share the host's memory, and it is not known which bytes cross which link";
         return Err(text.to_owned());
     }
@@ -44,8 +83,23 @@ pub fn limit(machine: &Machine, here: &Here, kind: &TransportKind) -> Result<f64
             format!("limits are known for collectives only, not for {}", here.benchmark.name());
         return Err(text);
     };
+    let nodes = here.nodes();
+    if !here.ranks.is_multiple_of(nodes) {
+        return Err("hosts have unlike numbers of ranks".to_owned());
+    }
     let inside = match kind {
+        TransportKind::P2p | TransportKind::Shm if here.has_hosts() => {
+            return Err("ranks of different hosts use the network meanwhile".to_owned());
+        }
+        TransportKind::Nvls if here.has_hosts() => {
+            return Err("how NVLS and the network share the bytes is not known".to_owned());
+        }
         TransportKind::P2p | TransportKind::Nvls | TransportKind::Default => Inside::Best,
+        TransportKind::Mnnvl if here.has_hosts() => Inside::Best,
+        TransportKind::Rdma { .. } | TransportKind::Socket(_) if here.has_hosts() => Inside::Best,
+        TransportKind::CollNet if here.has_hosts() => {
+            return Err("whether the switches reduce is not known".to_owned());
+        }
         TransportKind::Shm => Inside::HostMemory,
         TransportKind::Rdma { .. } | TransportKind::Socket(_) => Inside::Network,
         TransportKind::Mnnvl | TransportKind::CollNet => {
@@ -57,8 +111,15 @@ pub fn limit(machine: &Machine, here: &Here, kind: &TransportKind) -> Result<f64
         TransportKind::Host => return Err("it uses no GPU".to_owned()),
     };
     let sockets = matches!(kind, TransportKind::Socket(_));
-    let placement = RankPlacement { inside, sockets, ..RankPlacement::new(1, here.ranks) };
+    let memory = if here.is_nccl() { Memory::Gpu } else { Memory::Host };
+    let per_node = here.ranks / nodes;
+    let placement =
+        RankPlacement { inside, sockets, memory, ..RankPlacement::new(nodes, per_node) };
     let fits = |candidate: &Candidate| {
+        // The net backend has rings only; NCCL may choose among all of its algorithms.
+        if here.moved_by == MovedBy::NetPlugin && candidate.limit.algorithm != Algorithm::Ring {
+            return false;
+        }
         let in_switch = matches!(candidate.limit.algorithm, Algorithm::Nvls | Algorithm::NvlsTree);
         // NCCL may choose it by itself; the other transports disable it.
         let is_meant =
@@ -97,10 +158,11 @@ mod tests {
 
     fn here(collective: Collective, ranks: usize) -> Here {
         Here {
-            is_nccl: true,
+            moved_by: MovedBy::Nccl,
             benchmark: collective.into(),
             ranks,
-            nodes: 1,
+            virtual_nodes: 1,
+            hosts: Vec::new(),
             multicast: None,
             interfaces: Vec::new(),
             ports: Vec::new(),
@@ -154,10 +216,17 @@ mod tests {
         }
         let port = |(device, net): (usize, usize)| {
             let name = host.devices[device].nets[net].name.clone();
-            TransportKind::Rdma { device: name, port: 1 }
+            TransportKind::Rdma { ports: vec![(name, 1)], gpudirect: None }
         };
         let of = |kind: &TransportKind| {
-            let machine = machine(&host, kind);
+            let survey = HostSurvey {
+                findings: Vec::new(),
+                interfaces: Vec::new(),
+                ports: Vec::new(),
+                variables: BTreeMap::new(),
+                system: host.clone(),
+            };
+            let machine = machine(&survey, &here(Collective::AllReduce, 8), kind);
             assert_eq!(machine.node.nics.iter().map(|nics| nics.count).sum::<usize>(), 1);
             limit(&machine, &here(Collective::AllReduce, 8), kind).unwrap()
         };

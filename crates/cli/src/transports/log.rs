@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use busbw_core::record::Folded;
+use busbw_core::record::{Device, Folded};
 use busbw_library_logs::nccl::{Mapping, NcclFacts, PluginState, Transport as Via};
 
 use super::profile::{Profile, TransportKind};
@@ -16,12 +16,12 @@ use busbw_analysis::sweep::{EvidenceSource, Scope, Support};
 pub(super) fn evidence(
     profile: &Profile,
     records: &[&Folded],
-    nodes: usize,
+    virtual_nodes: usize,
 ) -> (String, EvidenceSource) {
     // A launch without a row has measured nothing.
     let measured = records.iter().filter(|record| !record.rows.is_empty());
     let launches: Vec<(BTreeSet<String>, EvidenceSource)> =
-        measured.map(|record| of_launch(profile, record, nodes)).collect();
+        measured.map(|record| of_launch(profile, record, virtual_nodes)).collect();
     let found: BTreeSet<&str> =
         launches.iter().flat_map(|(names, _)| names).map(String::as_str).collect();
     let found = found.into_iter().collect::<Vec<_>>().join(", ");
@@ -44,7 +44,7 @@ pub(super) fn evidence(
 fn of_launch(
     profile: &Profile,
     record: &Folded,
-    nodes: usize,
+    virtual_nodes: usize,
 ) -> (BTreeSet<String>, EvidenceSource) {
     let facts: Vec<&NcclFacts> = record.library.iter().collect();
     if facts.is_empty() {
@@ -54,33 +54,29 @@ fn of_launch(
     if let TransportKind::Nvls | TransportKind::CollNet = profile.kind {
         return (algorithms.names.clone(), algorithms.source(&profile.kind, &facts));
     }
-    let stage = Stage { scope: profile.scope, nodes, ranks: record.run.devices.len() };
-    // Two logs may each hold one end of a connection: only the pair's transports count.
-    let mut pairs: BTreeMap<(u32, u32), BTreeSet<&Via>> = BTreeMap::new();
-    for pair in facts.iter().flat_map(|facts| &facts.pairs) {
-        let Some(to) = pair.to.filter(|to| stage.has(pair.from, *to)) else { continue };
-        pairs
-            .entry((pair.from, to))
-            .or_default()
-            .extend(pair.transports.iter().map(|e| &e.transport));
-    }
-    let networks = Networks::of(&facts);
-    let names = pairs.values().flatten().map(|via| networks.named(via)).collect();
+    let stage = Stage::of(profile.scope, &record.run.devices, virtual_nodes);
+    let connections = connections(&facts, &stage, &profile.kind);
+    let names: BTreeSet<String> = connections.iter().map(|one| one.name.clone()).collect();
     let silent = |why: &str| EvidenceSource::no_data(why);
-    if pairs.is_empty() {
+    if connections.is_empty() {
         return (names, silent("NCCL's log names no connection between these ranks"));
     }
-    let fits: Vec<Fit> =
-        pairs.values().flatten().map(|via| networks.fit(&profile.kind, via)).collect();
-    let any = |fit| fits.contains(&fit);
+    let any = |fit| connections.iter().any(|one| one.fit == fit);
     // In-switch reduction, set up beside the connections, would carry the data instead.
     let switched = algorithms.names.iter().any(|name| name.starts_with("NVLS"));
     let buffers = facts.iter().any(|facts| facts.nvls.is_some_and(|nvls| nvls.buffers > 0));
     let list = names.iter().map(String::as_str).collect::<Vec<&str>>().join(", ");
+    let pairs: BTreeSet<(u32, u32)> = connections.iter().map(|one| one.pair).collect();
     let detail = format!("{list} between {} pairs of ranks", pairs.len());
     let source = match (any(Fit::Yes), any(Fit::No), any(Fit::Untold)) {
         (false, true, false) => EvidenceSource { support: Support::Contradicts, detail },
-        (_, true, _) => EvidenceSource { support: Support::Partial, detail },
+        (_, true, _) => {
+            let detail = match stage.fallen_back(&connections) {
+                Some(ranks) => format!("{detail}; {ranks}"),
+                None => detail,
+            };
+            EvidenceSource { support: Support::Partial, detail }
+        }
         _ if switched => EvidenceSource { support: Support::Partial, detail },
         (_, _, true) => silent(&format!("{detail}; the log names no device or plugin")),
         _ if buffers && algorithms.unnamed > 0 => silent(&format!(
@@ -88,28 +84,67 @@ fn of_launch(
         )),
         _ => match stage.unnamed(&pairs) {
             0 => EvidenceSource { support: Support::Confirms, detail },
-            some => {
-                silent(&format!("{detail}; the log does not name {some} of {} ranks", stage.ranks))
-            }
+            some => silent(&format!(
+                "{detail}; the log does not name {some} of {} ranks",
+                stage.nodes.len()
+            )),
         },
     };
     (names, source)
 }
 
+/// A connection between two of the ranks in question, as one end's log describes it.
+struct Connection {
+    pair: (u32, u32),
+    /// The transport, with the network's devices of this log.
+    name: String,
+    fit: Fit,
+}
+
+/// Every connection in question. Each log names the devices of its own ranks, so it is judged by itself: one rank may
+/// use others than the rest. A log without such lines is judged by those of all.
+fn connections(facts: &[&NcclFacts], stage: &Stage, kind: &TransportKind) -> Vec<Connection> {
+    let all = Networks::of(facts);
+    let mut found = Vec::new();
+    for log in facts {
+        let own = Networks::of(&[*log]);
+        let networks = if own.is_empty() { &all } else { &own };
+        for pair in &log.pairs {
+            let Some(to) = pair.to.filter(|to| stage.has(pair.from, *to)) else { continue };
+            found.extend(pair.transports.iter().map(|ends| Connection {
+                pair: (pair.from, to),
+                name: networks.named(&ends.transport),
+                fit: networks.fit(kind, &ends.transport),
+            }));
+        }
+    }
+    found
+}
+
 /// Whether a pair of ranks is in question.
 struct Stage {
     scope: Scope,
-    nodes: usize,
-    ranks: usize,
+    /// The node of each rank.
+    nodes: Vec<usize>,
+    /// The host of each rank.
+    hosts: Vec<String>,
 }
 
 impl Stage {
-    fn node(&self, rank: usize) -> usize {
-        rank * self.nodes.max(1) / self.ranks.max(1)
+    /// The nodes of `devices`, one a rank: hosts where there are several, else `virtual_nodes` equal parts.
+    fn of(scope: Scope, devices: &[Device], virtual_nodes: usize) -> Stage {
+        let hosts: Vec<String> = devices.iter().map(|device| device.host.clone()).collect();
+        let distinct: BTreeSet<&String> = hosts.iter().collect();
+        let node = |rank: usize| match distinct.len() {
+            0 | 1 => rank * virtual_nodes.max(1) / hosts.len().max(1),
+            _ => distinct.iter().position(|host| **host == hosts[rank]).unwrap_or(0),
+        };
+        Stage { scope, nodes: (0..hosts.len()).map(node).collect(), hosts }
     }
 
     fn has(&self, from: u32, to: u32) -> bool {
-        let together = self.node(from as usize) == self.node(to as usize);
+        let node = |rank: u32| self.nodes.get(rank as usize);
+        let together = node(from) == node(to);
         match self.scope {
             Scope::All => true,
             Scope::Within => together,
@@ -118,15 +153,46 @@ impl Stage {
     }
 
     /// Ranks that no pair names; for pairs between nodes, ranks of nodes that none names.
-    fn unnamed(&self, pairs: &BTreeMap<(u32, u32), BTreeSet<&Via>>) -> usize {
+    fn unnamed(&self, pairs: &BTreeSet<(u32, u32)>) -> usize {
         let named: BTreeSet<usize> =
-            pairs.keys().flat_map(|(from, to)| [*from as usize, *to as usize]).collect();
-        let nodes: BTreeSet<usize> = named.iter().map(|rank| self.node(*rank)).collect();
+            pairs.iter().flat_map(|(from, to)| [*from as usize, *to as usize]).collect();
+        let nodes: BTreeSet<usize> =
+            named.iter().filter_map(|rank| self.nodes.get(*rank).copied()).collect();
         let is_named = |rank: &usize| match self.scope {
             Scope::All | Scope::Within => named.contains(rank),
-            Scope::Between => nodes.contains(&self.node(*rank)),
+            Scope::Between => self.nodes.get(*rank).is_some_and(|node| nodes.contains(node)),
         };
-        (0..self.ranks).filter(|rank| !is_named(rank)).count()
+        (0..self.nodes.len()).filter(|rank| !is_named(rank)).count()
+    }
+
+    /// The rank, or the pair, that all connections over another transport have in common, with what it used.
+    fn fallen_back(&self, connections: &[Connection]) -> Option<String> {
+        let misfits = || connections.iter().filter(|one| one.fit == Fit::No);
+        let first = misfits().next()?.pair;
+        let common: Vec<u32> = [first.0, first.1]
+            .into_iter()
+            .filter(|rank| misfits().all(|one| one.pair.0 == *rank || one.pair.1 == *rank))
+            .collect();
+        let named = |rank: u32| match self.hosts.get(rank as usize) {
+            Some(host) => format!("rank {rank} on {host}"),
+            None => format!("rank {rank}"),
+        };
+        let used: BTreeSet<&str> = misfits().map(|one| one.name.as_str()).collect();
+        let used = used.into_iter().collect::<Vec<_>>().join(", ");
+        match common.as_slice() {
+            [rank] => Some(format!("only {} used {used}", named(*rank))),
+            [one, other, ..] => {
+                Some(format!("only {} and {} used {used}", named(*one), named(*other)))
+            }
+            [] => {
+                let ranks: BTreeSet<u32> =
+                    misfits().flat_map(|one| [one.pair.0, one.pair.1]).collect();
+                let hosts: BTreeSet<&String> =
+                    ranks.iter().filter_map(|rank| self.hosts.get(*rank as usize)).collect();
+                let hosts = hosts.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+                Some(format!("{} ranks on {hosts} used {used}", ranks.len()))
+            }
+        }
     }
 }
 
@@ -217,6 +283,11 @@ impl<'a> Networks<'a> {
         all
     }
 
+    /// Whether no line names a device or a plugin.
+    fn is_empty(&self) -> bool {
+        self.devices.is_empty() && self.plugins.is_empty()
+    }
+
     /// A transport's name without the parts that differ from channel to channel, with the network's
     /// devices.
     fn named(&self, via: &Via) -> String {
@@ -249,8 +320,15 @@ impl<'a> Networks<'a> {
             (TransportKind::Socket(device), Via::Net { plugin, .. }) if plugin == "Socket" => {
                 return only("Socket", &|name, _| name == device);
             }
-            (TransportKind::Rdma { device, port }, Via::Net { plugin, .. }) if plugin == "IB" => {
-                return only("IB", &|name, of| name == device && of.is_none_or(|of| of == *port));
+            (TransportKind::Rdma { ports, gpudirect }, Via::Net { plugin, gdrdma, .. })
+                if plugin == "IB" && gpudirect.is_none_or(|wanted| wanted == *gdrdma) =>
+            {
+                return only("IB", &|name, of| {
+                    let is = |(device, port): &(String, u32)| {
+                        name == device && of.is_none_or(|of| of == *port)
+                    };
+                    ports.iter().any(is)
+                });
             }
             (TransportKind::Plugin(file), Via::Net { plugin, .. })
                 if plugin != "IB" && plugin != "Socket" =>
@@ -298,10 +376,18 @@ mod tests {
         assert_eq!(fits(&eno2, &["NET/Socket : Using [0]eno2:10.0.0.1<0>", socket]), [Yes]);
         assert_eq!(fits(&eno2, &["NET/Socket : Using [0]eno1:10.0.0.1<0>", socket]), [No]);
         assert_eq!(fits(&eno2, &[ib]), [No]);
-        let hca = TransportKind::Rdma { device: "mlx5_0".to_owned(), port: 1 };
+        let ports = vec![("mlx5_0".to_owned(), 1)];
+        let hca = TransportKind::Rdma { ports: ports.clone(), gpudirect: None };
         assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB a:1<0>", ib]), [Yes]);
         assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_3:1/RoCE [RO]; OOB a:1<0>", ib]), [No]);
         assert_eq!(fits(&hca, &["NET/IB : Using [0]mlx5_0:2/RoCE [RO]; OOB a:1<0>", ib]), [No]);
+        for (on, fit) in [(true, Yes), (false, No)] {
+            let kind = TransportKind::Rdma { ports: ports.clone(), gpudirect: Some(on) };
+            assert_eq!(
+                fits(&kind, &["NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB a:1<0>", ib]),
+                [fit]
+            );
+        }
         let ours = TransportKind::Plugin("libx.so".to_owned());
         assert_eq!(fits(&ours, &["NET/Plugin: Loaded net plugin busbw (v8)", plugin]), [Yes]);
         assert_eq!(fits(&ours, &[socket]), [No]);
@@ -315,7 +401,10 @@ mod tests {
         let plugin = "Channel 00/0 : 0[0] -> 1[1] [send] via NET/busbw/0";
         assert_eq!(fits(&TransportKind::Socket("eno2".to_owned()), &[socket]), [Untold]);
         assert_eq!(
-            fits(&TransportKind::Rdma { device: "mlx5_0".to_owned(), port: 1 }, &[ib]),
+            fits(
+                &TransportKind::Rdma { ports: vec![("mlx5_0".to_owned(), 1)], gpudirect: None },
+                &[ib]
+            ),
             [Untold]
         );
         let ours = TransportKind::Plugin("libx.so".to_owned());
@@ -324,18 +413,49 @@ mod tests {
         assert_eq!(fits(&ours, &[other, plugin]), [Untold]);
     }
 
+    fn devices(hosts: &[&str]) -> Vec<Device> {
+        let device = |(rank, host): (usize, &&str)| Device {
+            rank,
+            group: 0,
+            pid: 1,
+            host: (*host).to_owned(),
+            device: 0,
+            address: String::new(),
+            name: String::new(),
+            bound: None,
+        };
+        hosts.iter().enumerate().map(device).collect()
+    }
+
     /// A ring of four with one connection in the log: nothing is known of the others.
     #[test]
     fn ranks_that_are_not_named_are_not_proven() {
-        let via =
-            Via::P2p { mapping: Mapping::CuMem, read: false, copy_engine: false, through: None };
-        let pairs =
-            |of: &[(u32, u32)]| of.iter().map(|pair| (*pair, BTreeSet::from([&via]))).collect();
-        let stage = |scope, nodes| Stage { scope, nodes, ranks: 4 };
+        let pairs = |of: &[(u32, u32)]| of.iter().copied().collect();
+        let stage = |scope, nodes| Stage::of(scope, &devices(&["a"; 4]), nodes);
         assert_eq!(stage(Scope::All, 1).unnamed(&pairs(&[(0, 1)])), 2);
         assert_eq!(stage(Scope::All, 1).unnamed(&pairs(&[(0, 1), (2, 3)])), 0);
         assert_eq!(stage(Scope::Within, 2).unnamed(&pairs(&[(0, 1)])), 2);
         assert_eq!(stage(Scope::Between, 2).unnamed(&pairs(&[(1, 2)])), 0);
         assert_eq!(stage(Scope::Between, 4).unnamed(&pairs(&[(1, 2)])), 2);
+        // Real hosts, of unlike numbers of ranks.
+        let three_and_one = Stage::of(Scope::Between, &devices(&["a", "a", "a", "b"]), 1);
+        assert!(three_and_one.has(2, 3) && !three_and_one.has(1, 2));
+    }
+
+    /// A rank whose connections alone go another way is named, and its host; where two ranks cannot be told apart, both.
+    #[test]
+    fn the_rank_that_fell_back_is_named() {
+        let stage = Stage::of(Scope::All, &devices(&["a", "a", "b", "b"]), 1);
+        let connection = |pair, fit| Connection { pair, name: format!("{fit:?}"), fit };
+        let named = |misfits: &[(u32, u32)]| {
+            let ring = [(0, 1), (1, 2), (2, 3), (3, 0)];
+            let fit = |pair| if misfits.contains(&pair) { No } else { Yes };
+            let all: Vec<_> = ring.map(|pair| connection(pair, fit(pair))).into();
+            stage.fallen_back(&all)
+        };
+        assert_eq!(named(&[(1, 2), (2, 3)]).unwrap(), "only rank 2 on b used No");
+        assert_eq!(named(&[(1, 2)]).unwrap(), "only rank 1 on a and rank 2 on b used No");
+        assert_eq!(named(&[(0, 1), (2, 3)]).unwrap(), "4 ranks on a, b used No");
+        assert_eq!(named(&[]), None);
     }
 }

@@ -7,19 +7,25 @@ use std::{collections::BTreeMap, path::PathBuf};
 use busbw_core::{Benchmark, plan::MovedBy};
 
 use crate::{options::TransportsArguments, sweep::Prepared};
-use busbw_host::machine::{self, Root};
+use busbw_host::{
+    machine::Interface,
+    survey::{HostSurvey, RdmaPort, Survey},
+};
+use busbw_runner::backend::nccl::Gpus;
 
 /// The machine and the job, as far as transports depend on them.
 #[derive(Debug, Clone)]
 pub struct Here {
-    /// Whether NCCL moves the bytes.
-    pub is_nccl: bool,
+    /// Whose code moves the bytes.
+    pub moved_by: MovedBy,
     /// What is measured.
     pub benchmark: Benchmark,
     /// Ranks.
     pub ranks: usize,
     /// Virtual nodes of this host (`--virtual-nodes`).
-    pub nodes: usize,
+    pub virtual_nodes: usize,
+    /// The job's hosts: this one, or those of its launcher.
+    pub hosts: Vec<JobHost>,
     /// Whether GPUs can be in multicast groups.
     pub multicast: Option<bool>,
     /// Network interfaces, in the order in which NCCL takes them.
@@ -34,15 +40,6 @@ pub struct Here {
     pub net_plugin: Option<PathBuf>,
 }
 
-/// A network interface.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Interface {
-    /// Its name.
-    pub name: String,
-    /// Why NCCL would not use it.
-    pub why_not: Option<String>,
-}
-
 /// A port of an RDMA device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
@@ -52,22 +49,48 @@ pub struct Port {
     pub number: u32,
     /// Whether it is RoCE.
     pub ethernet: bool,
-    /// Whether it is up.
-    pub active: bool,
-    /// As the kernel says it.
-    pub state: String,
+    /// Why it cannot be used, such as `port mlx5_0/1 is DOWN`.
+    pub unusable: Option<String>,
 }
 
 impl Port {
+    fn is(&self, port: &RdmaPort) -> bool {
+        (self.device.as_str(), self.number, self.ethernet)
+            == (port.device.as_str(), port.number, port.ethernet)
+    }
+
     /// `ib` or `roce`.
     pub fn family(&self) -> &'static str {
         if self.ethernet { "roce" } else { "ib" }
     }
 }
 
+/// A host of the job.
+#[derive(Debug, Clone)]
+pub struct JobHost {
+    /// Its name.
+    pub name: String,
+    /// What it has.
+    pub survey: HostSurvey,
+}
+
+impl JobHost {
+    /// The hosts that surveys describe, in their order.
+    pub fn all(surveys: Vec<Survey>) -> Vec<JobHost> {
+        let mut hosts: Vec<JobHost> = Vec::new();
+        for Survey { fingerprint, host } in surveys {
+            if let Some(survey) = host.filter(|_| hosts.iter().all(|h| h.name != fingerprint.host))
+            {
+                hosts.push(JobHost { name: fingerprint.host, survey });
+            }
+        }
+        hosts
+    }
+}
+
 impl Here {
-    /// Reads the machine under `root` for a job.
-    pub fn look(root: &Root, prepared: &Prepared, arguments: &TransportsArguments) -> Here {
+    /// What a job on `hosts` depends on.
+    pub fn of(hosts: Vec<JobHost>, prepared: &Prepared, arguments: &TransportsArguments) -> Here {
         let plan = prepared.plan();
         let own =
             |(name, value): (String, String)| name.starts_with("NCCL_").then_some((name, value));
@@ -75,17 +98,45 @@ impl Here {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
         Here {
-            is_nccl: plan.backend.spec().moved_by == MovedBy::Nccl,
+            moved_by: plan.backend.spec().moved_by,
             benchmark: prepared.benchmark(),
             ranks: plan.ranks(),
-            nodes: usize::from(arguments.virtual_nodes.unwrap_or(1)),
-            multicast: prepared.gpus().and_then(busbw_runner::backend::nccl::Gpus::multicast),
-            interfaces: interfaces(root),
-            ports: ports(root),
+            virtual_nodes: usize::from(arguments.virtual_nodes.unwrap_or(1)),
+            // Of other hosts' GPUs nothing is loaded here.
+            multicast: match hosts.len() {
+                0 | 1 => prepared.gpus().and_then(Gpus::multicast),
+                _ => None,
+            },
+            interfaces: interfaces(&hosts),
+            ports: ports(&hosts),
+            hosts,
             variables: variables.filter_map(own).collect(),
             wanted: arguments.only.clone(),
             net_plugin: arguments.net_plugin.clone(),
         }
+    }
+
+    /// Whether NCCL moves the bytes.
+    pub(super) fn is_nccl(&self) -> bool {
+        self.moved_by == MovedBy::Nccl
+    }
+
+    /// Whether the job has several real hosts.
+    pub(super) fn has_hosts(&self) -> bool {
+        self.hosts.len() > 1
+    }
+
+    /// Nodes as NCCL sees them: hosts, or virtual nodes of one.
+    pub(super) fn nodes(&self) -> usize {
+        if self.has_hosts() { self.hosts.len() } else { self.virtual_nodes.max(1) }
+    }
+
+    /// Why NVLink does not join the GPUs of different nodes (MNNVL).
+    pub(super) fn no_mnnvl(&self) -> Option<String> {
+        if !self.has_hosts() {
+            return Some("one host: NVLink between hosts needs two".to_owned());
+        }
+        joined_by_nvlink(&self.hosts).err()
     }
 
     /// Whether the user named it in full.
@@ -135,13 +186,13 @@ impl Here {
     /// Why no rank has a peer within its node.
     pub(super) fn lone_ranks(&self) -> Option<String> {
         let why = match self.benchmark.messages() {
-            _ if self.nodes < 2 => return None,
+            _ if self.nodes() < 2 => return None,
             // Rank i and rank i + n/2.
             Some(_) => {
-                "the ranks of a pair are on different virtual nodes: there is no traffic within a node"
+                "the ranks of a pair are on different nodes: there is no traffic within a node"
             }
-            None if self.ranks <= self.nodes => {
-                "each virtual node has one rank: there is no traffic within a node"
+            None if self.ranks <= self.nodes() => {
+                "each node has one rank: there is no traffic within a node"
             }
             None => return None,
         };
@@ -149,68 +200,100 @@ impl Here {
     }
 }
 
-fn left_so(name: &str, value: &str) -> String {
+/// Why a variable of the user's stands against a transport.
+pub(super) fn left_so(name: &str, value: &str) -> String {
     format!("{name}={value} is set in the environment, and is not changed")
 }
 
-/// Interfaces that are up and have an address, in NCCL's order (src/misc/socket.cc,
-/// ncclFindInterfaces): ib*, others, docker*, lo, virbr*.
-fn interfaces(root: &Root) -> Vec<Interface> {
-    let route = root.text("proc/net/route").unwrap_or_default();
-    let six = root.text("proc/net/if_inet6").unwrap_or_default();
-    let first = route.lines().skip(1).filter_map(|line| line.split_whitespace().next());
-    let last = six.lines().filter_map(|line| line.split_whitespace().last());
-    let addressed: Vec<&str> = first.chain(last).chain(["lo"]).collect();
-    let mut all: Vec<Interface> = root
-        .names("sys/class/net")
-        .into_iter()
-        .filter(|name| name != "bonding_masters")
-        .map(|name| {
-            let state = root.text(format!("sys/class/net/{name}/operstate")).unwrap_or_default();
-            let why_not = match state.trim() {
-                "up" | "unknown" if addressed.contains(&name.as_str()) => None,
-                "up" | "unknown" => Some(format!("{name} has no address")),
-                "" => Some(format!("{name} does not say whether it is up")),
-                other => Some(format!("{name} is {other}")),
+/// The interfaces of all hosts by name, in the first host's order. One that a host lacks, or that is down there, is
+/// unusable: every rank gets the same list of interfaces.
+fn interfaces(hosts: &[JobHost]) -> Vec<Interface> {
+    let mut all: Vec<Interface> = Vec::new();
+    for host in hosts {
+        for interface in &host.survey.interfaces {
+            if !all.iter().any(|known| known.name == interface.name) {
+                all.push(interface.clone());
+            }
+        }
+    }
+    for interface in &mut all {
+        let state = hosts.iter().find_map(|host| {
+            let there = host.survey.interfaces.iter().find(|other| other.name == interface.name);
+            let why = match there {
+                Some(there) => there.unusable.clone()?,
+                None => format!("there is no {}", interface.name),
             };
-            Interface { name, why_not }
-        })
-        .collect();
-    let place = |name: &str| match name {
-        ib if ib.starts_with("ib") => 0,
-        docker if docker.starts_with("docker") => 2,
-        "lo" => 3,
-        bridge if bridge.starts_with("virbr") => 4,
-        _ => 1,
-    };
-    all.sort_by_key(|one| (place(&one.name), one.name.clone()));
+            Some(if hosts.len() > 1 { format!("on {} {why}", host.name) } else { why })
+        });
+        interface.unusable = state;
+        if hosts.len() > 1 && interface.unusable.is_none() && interface.name == "lo" {
+            interface.unusable = Some("lo reaches its own host only".to_owned());
+        }
+    }
     all
 }
 
-fn ports(root: &Root) -> Vec<Port> {
-    let of_device = |device: machine::RdmaDevice| {
-        let ports = device.ports.into_iter().map(move |port| Port {
-            device: device.name.clone(),
-            number: port.number,
-            ethernet: port.ethernet,
-            active: port.state == "ACTIVE",
-            state: port.state,
+/// The RDMA ports of all hosts by device and number; as for interfaces.
+fn ports(hosts: &[JobHost]) -> Vec<Port> {
+    let mut all: Vec<Port> = Vec::new();
+    for port in hosts.iter().flat_map(|host| &host.survey.ports) {
+        if !all.iter().any(|known| known.is(port)) {
+            let (device, number) = (port.device.clone(), port.number);
+            all.push(Port { device, number, ethernet: port.ethernet, unusable: None });
+        }
+    }
+    for port in &mut all {
+        port.unusable = hosts.iter().find_map(|host| {
+            let name = format!("port {}/{}", port.device, port.number);
+            let why = match host.survey.ports.iter().find(|other| port.is(other)) {
+                Some(there) if there.is_active() => return None,
+                Some(there) => format!("{name} is {}", there.state),
+                None => format!("there is no {name}"),
+            };
+            Some(if hosts.len() > 1 { format!("on {} {why}", host.name) } else { why })
         });
-        ports.collect::<Vec<_>>()
-    };
-    machine::rdma(root).into_iter().flat_map(of_device).collect()
+    }
+    all
+}
+
+/// Whether NVLink joins the GPUs of all hosts: all registered with one cluster and clique (MNNVL).
+fn joined_by_nvlink(hosts: &[JobHost]) -> Result<(), String> {
+    let mut first = None;
+    for host in hosts {
+        let Some(cliques) = host.survey.nvlink_cliques() else {
+            return Err(format!(
+                "the GPUs of {} are not registered with an NVLink fabric that spans hosts (IMEX, nvidia-smi -q: Fabric)",
+                host.name
+            ));
+        };
+        match (&first, cliques.as_slice()) {
+            (_, [] | [_, _, ..]) => {
+                return Err(format!("the GPUs of {} are in several NVLink cliques", host.name));
+            }
+            (None, [clique]) => first = Some((host.name.clone(), clique.clone())),
+            (Some((_, known)), [clique]) if known == clique => {}
+            (Some((other, _)), _) => {
+                return Err(format!(
+                    "the GPUs of {other} and {} are in different NVLink cliques",
+                    host.name
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 impl Here {
     /// A host with GPUs, an adapter and loopback.
     pub(super) fn rehearsal(ranks: usize) -> Here {
-        let interface = |name: &str| Interface { name: name.to_owned(), why_not: None };
+        let interface = |name: &str| Interface { name: name.to_owned(), ..Interface::default() };
         Here {
-            is_nccl: true,
+            moved_by: MovedBy::Nccl,
             benchmark: busbw_core::Collective::AllReduce.into(),
             ranks,
-            nodes: 1,
+            virtual_nodes: 1,
+            hosts: Vec::new(),
             multicast: Some(true),
             interfaces: vec![interface("eth0"), interface("lo")],
             ports: Vec::new(),
@@ -226,8 +309,7 @@ impl Here {
             device: device.to_owned(),
             number: 1,
             ethernet,
-            active: true,
-            state: "ACTIVE".to_owned(),
+            unusable: None,
         };
         self.ports = vec![port("mlx5_0", false), port("mlx5_1", true)];
         self
@@ -237,33 +319,6 @@ impl Here {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn interfaces_of_a_recorded_tree() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        for (name, state) in
-            [("lo", "unknown"), ("docker0", "up"), ("eno2", "up"), ("eno1", "down"), ("ib0", "up")]
-        {
-            write(&format!("sys/class/net/{name}/operstate"), state);
-        }
-        write("proc/net/route", "Iface Destination\neno2 0000\neno1 0000\nib0 0000\n");
-        let found = interfaces(&Root::new(folder.path()));
-        let told: Vec<(&str, Option<&str>)> =
-            found.iter().map(|one| (one.name.as_str(), one.why_not.as_deref())).collect();
-        let expected = [
-            ("ib0", None),
-            ("eno1", Some("eno1 is down")),
-            ("eno2", None),
-            ("docker0", Some("docker0 has no address")),
-            ("lo", None),
-        ];
-        assert_eq!(told, expected);
-    }
 
     #[test]
     fn lists_of_devices() {

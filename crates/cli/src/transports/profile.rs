@@ -1,12 +1,13 @@
 //! Named transports: the environment that selects each on this machine, or why it cannot run here.
 //! Not the evidence of what ran (`evidence`).
 
+use busbw_core::plan::MovedBy;
 use busbw_hardware::limits::Algorithm;
 use serde::{Deserialize, Serialize};
 
-use crate::transports::machine::{Here, Interface};
 use busbw_analysis::sweep::Scope;
 
+use super::{machine::Here, networks};
 use crate::sweep::{Environment, Variable};
 
 /// The kind of a transport.
@@ -23,12 +24,12 @@ pub enum TransportKind {
     Shm,
     /// NCCL's sockets, over this interface.
     Socket(String),
-    /// NCCL's verbs, over this device.
+    /// NCCL's verbs, over these ports.
     Rdma {
-        /// Such as mlx5_0; empty where there is none.
-        device: String,
-        /// Number, from 1.
-        port: u32,
+        /// Devices, such as mlx5_0, and numbers of ports, from 1; none where there is none.
+        ports: Vec<(String, u32)>,
+        /// Whether the adapters must reach the GPUs' memory (GPUDirect), or must not; none where NCCL decides.
+        gpudirect: Option<bool>,
     },
     /// A net plugin.
     Plugin(String),
@@ -54,7 +55,12 @@ pub struct Profile {
 }
 
 impl Profile {
-    fn new(name: &str, kind: TransportKind, scope: Scope, variables: &[(&str, &str)]) -> Profile {
+    pub(super) fn new(
+        name: &str,
+        kind: TransportKind,
+        scope: Scope,
+        variables: &[(&str, &str)],
+    ) -> Profile {
         let variable = |(name, value): &(&str, &str)| Variable {
             name: (*name).to_owned(),
             value: Some((*value).to_owned()),
@@ -64,11 +70,11 @@ impl Profile {
         Profile { environment, kind, scope, waived: None }
     }
 
-    fn waived(name: &str, kind: TransportKind, why: impl Into<String>) -> Profile {
+    pub(super) fn waived(name: &str, kind: TransportKind, why: impl Into<String>) -> Profile {
         Profile { waived: Some(why.into()), ..Profile::new(name, kind, Scope::All, &[]) }
     }
 
-    fn unless(mut self, why: Option<String>) -> Profile {
+    pub(super) fn unless(mut self, why: Option<String>) -> Profile {
         self.waived = self.waived.or(why);
         self
     }
@@ -86,45 +92,66 @@ impl Profile {
 }
 
 /// Settings that disable in-switch reduction, which would hide the transports below it.
-const NO_NVLS: (&str, &str) = ("NCCL_NVLS_ENABLE", "0");
-const NO_P2P: (&str, &str) = ("NCCL_P2P_DISABLE", "1");
-const NO_SHM: (&str, &str) = ("NCCL_SHM_DISABLE", "1");
+pub(super) const NO_NVLS: (&str, &str) = ("NCCL_NVLS_ENABLE", "0");
+pub(super) const NO_P2P: (&str, &str) = ("NCCL_P2P_DISABLE", "1");
+pub(super) const NO_SHM: (&str, &str) = ("NCCL_SHM_DISABLE", "1");
+/// The same for NVLink between hosts.
+pub(super) const NO_MNNVL: (&str, &str) = ("NCCL_MNNVL_ENABLE", "0");
 
 /// Every transport, fastest first; those that cannot run here have the reason.
 pub fn profiles(here: &Here) -> Vec<Profile> {
-    if !here.is_nccl {
-        return on_host(here);
-    }
-    let within = if here.nodes > 1 { Scope::Within } else { Scope::All };
-    let mut all = vec![
-        nvls(here),
-        Profile::new("p2p", TransportKind::P2p, within, &[NO_NVLS])
-            .unless(here.is_on("NCCL_P2P_DISABLE"))
-            .unless(here.is_set_to("NCCL_P2P_LEVEL", &["LOC", "0"]))
-            .unless(here.lone_ranks()),
-        mnnvl(),
-        Profile::new("shm", TransportKind::Shm, within, &[NO_NVLS, NO_P2P])
-            .unless(here.is_on("NCCL_SHM_DISABLE"))
-            .unless(here.lone_ranks()),
-    ];
-    all.extend(rdma(here));
-    all.extend(sockets(here));
-    all.push(sharp(here));
-    all.extend(plugin(here));
-    all.push(Profile::new("default", TransportKind::Default, Scope::All, &[]));
+    let mut all = match here.moved_by {
+        MovedBy::Nccl => of_nccl(here),
+        MovedBy::NetPlugin => networks::of_net(here),
+        MovedBy::Mpi => of_mpi(here),
+        MovedBy::Busbw | MovedBy::Nothing => on_host(here),
+    };
     for profile in &mut all {
-        if here.nodes > 1 {
-            let option = ["--virtual-nodes".to_owned(), here.nodes.to_string()];
-            profile.environment.options.extend(option);
-        }
         profile.waived = here.alone().or(profile.waived.take());
     }
     all
 }
 
+/// What NCCL can use.
+fn of_nccl(here: &Here) -> Vec<Profile> {
+    let within = if here.nodes() > 1 { Scope::Within } else { Scope::All };
+    let mut inside = vec![NO_NVLS];
+    inside.extend(here.has_hosts().then_some(NO_MNNVL));
+    let without_p2p: Vec<_> = inside.iter().copied().chain([NO_P2P]).collect();
+    let mut all = vec![
+        nvls(here),
+        Profile::new("p2p", TransportKind::P2p, within, &inside)
+            .unless(here.is_on("NCCL_P2P_DISABLE"))
+            .unless(here.is_set_to("NCCL_P2P_LEVEL", &["LOC", "0"]))
+            .unless(here.lone_ranks()),
+        mnnvl(here),
+        Profile::new("shm", TransportKind::Shm, within, &without_p2p)
+            .unless(here.is_on("NCCL_SHM_DISABLE"))
+            .unless(here.lone_ranks()),
+    ];
+    all.extend(networks::rdma(here));
+    all.extend(networks::sockets(here));
+    all.push(networks::sharp(here));
+    all.extend(networks::plugin(here));
+    all.push(Profile::new("default", TransportKind::Default, Scope::All, &[]));
+    if here.virtual_nodes > 1 {
+        let option = ["--virtual-nodes".to_owned(), here.virtual_nodes.to_string()];
+        all.iter_mut().for_each(|one| one.environment.options.extend(option.clone()));
+    }
+    all
+}
+
+/// Nothing: MPI's transports have no names that its implementations share.
+fn of_mpi(here: &Here) -> Vec<Profile> {
+    let why = "MPI chooses its own transports: busbw sweep -x OMPI_MCA_btl=… or -x UCX_TLS=… compares them";
+    let named = |name| Profile::waived(name, TransportKind::Default, why);
+    let plugin = here.net_plugin.is_some().then(|| named("plugin"));
+    ["p2p", "shm", "ib", "roce", "socket"].into_iter().map(named).chain(plugin).collect()
+}
+
 /// The transport of the host backend.
 fn on_host(here: &Here) -> Vec<Profile> {
-    let nodes = (here.nodes > 1).then(|| "the host backend has no virtual nodes".to_owned());
+    let nodes = (here.nodes() > 1).then(|| "the host backend has no virtual nodes".to_owned());
     let gpus = "the host backend moves host memory; this transport needs GPUs";
     let mut all = vec![Profile::new("shm", TransportKind::Host, Scope::All, &[]).unless(nodes)];
     all.extend(["p2p", "nvls"].map(|name| Profile::waived(name, TransportKind::P2p, gpus)));
@@ -132,9 +159,6 @@ fn on_host(here: &Here) -> Vec<Profile> {
     all.push(Profile::waived("net", TransportKind::Socket("lo".to_owned()), later));
     if here.net_plugin.is_some() {
         all.push(Profile::waived("plugin", TransportKind::Plugin(String::new()), gpus));
-    }
-    for profile in &mut all {
-        profile.waived = here.alone().or(profile.waived.take());
     }
     all
 }
@@ -153,108 +177,12 @@ fn nvls(here: &Here) -> Profile {
         )
 }
 
-fn mnnvl() -> Profile {
-    Profile::waived("mnnvl", TransportKind::Mnnvl, "one host: NVLink between hosts needs two")
-}
-
-/// Settings that make NCCL use the network within a node: between nodes it has nothing else.
-fn over_the_network(here: &Here) -> (Scope, Vec<(&'static str, &'static str)>) {
-    match here.nodes {
-        0 | 1 => (Scope::All, vec![NO_NVLS, NO_P2P, NO_SHM]),
-        _ => (Scope::Between, vec![NO_NVLS]),
-    }
-}
-
-fn rdma(here: &Here) -> Vec<Profile> {
-    let mut all = Vec::new();
-    for family in ["ib", "roce"] {
-        let ports = || here.ports.iter().filter(move |port| port.family() == family);
-        if ports().next().is_none() {
-            let why = match here.ports.is_empty() {
-                true => "there is no RDMA device",
-                false => "no RDMA port is of this kind",
-            };
-            all.push(Profile::waived(
-                family,
-                TransportKind::Rdma { device: String::new(), port: 0 },
-                why,
-            ));
-        }
-        all.extend(ports().map(|port| {
-            let (scope, mut set) = over_the_network(here);
-            let device = format!("={}:{}", port.device, port.number);
-            set.extend([("NCCL_NET", "IB"), ("NCCL_IB_HCA", &device)]);
-            let of_device = here.ports.iter().filter(|other| other.device == port.device);
-            let name = match of_device.count() {
-                1 => format!("{family}:{}", port.device),
-                _ => format!("{family}:{}:{}", port.device, port.number),
-            };
-            let kind = TransportKind::Rdma { device: port.device.clone(), port: port.number };
-            let down = (!port.active)
-                .then(|| format!("port {}/{} is {}", port.device, port.number, port.state));
-            Profile::new(&name, kind, scope, &set)
-                .unless(here.is_on("NCCL_IB_DISABLE"))
-                .unless(here.leaves_out("NCCL_IB_HCA", &port.device))
-                .unless(down)
-        }));
-    }
-    all
-}
-
-fn sockets(here: &Here) -> Vec<Profile> {
-    let usable = |interface: &&Interface| interface.why_not.is_none();
-    let taken =
-        |interface: &&Interface| here.leaves_out("NCCL_SOCKET_IFNAME", &interface.name).is_none();
-    let first = here.interfaces.iter().filter(usable).find(taken).map(|one| one.name.as_str());
-    let profile = |interface: &Interface| {
-        let (scope, mut set) = over_the_network(here);
-        let exactly = format!("={}", interface.name);
-        set.extend([("NCCL_NET", "Socket"), ("NCCL_SOCKET_IFNAME", &exactly)]);
-        let name = format!("socket:{}", interface.name);
-        let same = (first != Some(&interface.name) && !here.is_wanted(&name)).then(|| {
-            format!(
-                "all ranks are on one host, where bytes to any interface's address go through lo: the same as socket:{}; --only {name} runs it",
-                first.unwrap_or("?")
-            )
-        });
-        Profile::new(&name, TransportKind::Socket(interface.name.clone()), scope, &set)
-            .unless(interface.why_not.clone())
-            .unless(here.leaves_out("NCCL_SOCKET_IFNAME", &interface.name))
-            .unless(same)
-    };
-    let all: Vec<Profile> = here.interfaces.iter().map(profile).collect();
-    match all.is_empty() {
-        true => vec![Profile::waived(
-            "socket",
-            TransportKind::Socket(String::new()),
-            "no network interface",
-        )],
-        false => all,
-    }
-}
-
-fn sharp(here: &Here) -> Profile {
-    let set = [("NCCL_COLLNET_ENABLE", "1"), ("NCCL_ALGO", "CollnetDirect,CollnetChain"), NO_NVLS];
-    let infiniband = here.ports.iter().any(|port| !port.ethernet && port.active);
-    let why =
-        (!infiniband).then(|| "no active InfiniBand port: SHARP is in its switches".to_owned());
-    Profile::new("sharp", TransportKind::CollNet, Scope::All, &set)
-        .unless(why)
-        .unless((here.nodes < 2).then(|| "one node: SHARP reduces between nodes".to_owned()))
-        .unless(here.benchmark.messages().map(|test| format!("{} reduces nothing", test.name())))
-        .unless(here.is_set_to("NCCL_COLLNET_ENABLE", &["0"]))
-        .unless(here.chooses_without("NCCL_ALGO", "collnet"))
-}
-
-fn plugin(here: &Here) -> Option<Profile> {
-    let path = here.net_plugin.as_ref()?;
-    let file =
-        path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let (scope, mut set) = over_the_network(here);
-    let shown = path.to_string_lossy();
-    set.push(("NCCL_NET_PLUGIN", &shown));
-    let missing = (!path.is_file()).then(|| format!("{} is no file", path.display()));
-    Some(Profile::new("plugin", TransportKind::Plugin(file), scope, &set).unless(missing))
+fn mnnvl(here: &Here) -> Profile {
+    // NCCL_MNNVL_ENABLE stays unset: its default, 2, uses NVLink between hosts where it is possible.
+    Profile::new("mnnvl", TransportKind::Mnnvl, Scope::Between, &[NO_NVLS])
+        .unless(here.no_mnnvl())
+        .unless(here.is_set_to("NCCL_MNNVL_ENABLE", &["0"]))
+        .unless(here.is_on("NCCL_P2P_DISABLE"))
 }
 
 #[cfg(test)]
@@ -298,7 +226,7 @@ mod tests {
 
     #[test]
     fn two_virtual_nodes_with_rdma() {
-        let all = told(&Here { nodes: 2, ..Here::rehearsal(8).with_rdma() });
+        let all = told(&Here { virtual_nodes: 2, ..Here::rehearsal(8).with_rdma() });
         for expected in [
             "p2p: NCCL_NVLS_ENABLE=0",
             "ib:mlx5_0: NCCL_NVLS_ENABLE=0 NCCL_NET=IB NCCL_IB_HCA==mlx5_0:1",
@@ -342,10 +270,10 @@ mod tests {
 
     #[test]
     fn one_rank_waives_everything() {
-        for is_nccl in [true, false] {
-            let here = Here { is_nccl, ..Here::rehearsal(1) };
+        for moved_by in [MovedBy::Nccl, MovedBy::Busbw, MovedBy::NetPlugin] {
+            let here = Here { moved_by, ..Here::rehearsal(1) };
             for profile in profiles(&here) {
-                assert!(profile.waived.unwrap().starts_with("one rank"), "{}", here.is_nccl);
+                assert!(profile.waived.unwrap().starts_with("one rank"), "{moved_by:?}");
             }
         }
     }

@@ -32,6 +32,19 @@ pub struct Unread {
     pub reason: String,
 }
 
+impl Counted {
+    /// The devices whose bytes are all counted.
+    pub fn with_bytes(&self) -> BTreeMap<String, DeviceKind> {
+        let hides = |kind: DeviceKind| {
+            self.unread.iter().any(|unread| unread.kind == kind && unread.hides_bytes())
+        };
+        let gpus_hidden = hides(DeviceKind::Gpu);
+        let kept = |(_, kind): &(&String, &DeviceKind)| !(gpus_hidden && **kind == DeviceKind::Gpu);
+        let counted = self.devices.iter().filter(kept);
+        counted.map(|(name, kind)| (name.clone(), *kind)).collect()
+    }
+}
+
 impl Unread {
     /// Whether bytes may have moved uncounted.
     pub fn hides_bytes(&self) -> bool {
@@ -75,6 +88,18 @@ pub struct DeviceCounters {
     /// The device answered before the row and not after it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
+}
+
+/// What a host other than process 0's counted while a row was measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCounters {
+    /// Its name.
+    pub host: String,
+    /// Devices whose bytes are counted there.
+    pub devices: BTreeMap<String, DeviceKind>,
+    /// By how much they grew; devices without a difference are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<DeviceCounters>,
 }
 
 /// The meaning of a counter's growth.

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DeviceCounters, Figures, figure};
+use super::{DeviceCounters, Figures, HostCounters, figure};
 use crate::{
     Benchmark, Collective, DataType, messages::Messages, pairs::assessment::PairsAssessment,
 };
@@ -62,6 +62,9 @@ pub struct Row {
     /// time: only the first one's row has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<DeviceCounters>,
+    /// The same of every other host, where ranks are on several; a host that did not answer in time is missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_hosts: Vec<HostCounters>,
 }
 
 impl Row {

@@ -16,6 +16,7 @@ use super::{
     Node,
     advice::{About, Advice},
 };
+use crate::machine::{self, Limit};
 use busbw_store as store;
 
 /// One rank's software and hardware.
@@ -49,6 +50,14 @@ impl Fingerprint {
         let links =
             node.adapters().filter_map(|(_, device)| Some(device.link.now.link()?.to_string()));
         add("NIC PCIe links", counted(links));
+        add("memlock", locked_memory(node));
+        for interface in machine::interfaces(&node.root, |_| None) {
+            // By network: the same interface may have another name on another host.
+            if let (Some(mtu), None) = (interface.mtu, interface.unusable) {
+                let facts_of = interface.subnets.iter().map(|net| format!("MTU on {net}"));
+                facts_of.for_each(|name| add(&name, Some(mtu.to_string())));
+            }
+        }
         if let Some(gpu) = node.gpus().find(|known| Some(known.index) == gpu) {
             facts.extend(gpu_facts(gpu));
         }
@@ -59,6 +68,17 @@ impl Fingerprint {
         );
         Fingerprint { host: host.to_owned(), rank, facts }
     }
+}
+
+/// How much memory a process may lock: RDMA registers all that it sends from.
+fn locked_memory(node: &Node) -> Option<String> {
+    if machine::may_lock(&node.root) == Some(true) {
+        return Some("unlimited (CAP_IPC_LOCK)".to_owned());
+    }
+    Some(match machine::locked_memory(&node.root)? {
+        Limit::Unlimited => "unlimited".to_owned(),
+        Limit::Bytes(bytes) => format!("{bytes} B"),
+    })
 }
 
 fn gpu_facts(gpu: &Gpu) -> impl Iterator<Item = (String, String)> {
@@ -177,6 +197,8 @@ impl Difference {
             "driver" | "GPU" | "GPU firmware" => "nvidia-smi -q on each",
             name if name.starts_with("NCCL_") => "env | grep NCCL_ on each",
             name if name.starts_with("NIC") => "ibstat; ip link on each",
+            name if name.starts_with("MTU") => "ip link on each",
+            "memlock" => "ulimit -l on each, as the job daemon starts processes",
             "kernel" => "uname -r on each",
             _ => "nvidia-smi -q on each",
         };

@@ -47,7 +47,7 @@ pub fn tied(words: &[OsString]) -> Result<Exit> {
 }
 
 impl RunningJob for One {
-    fn stdout(&mut self) -> Box<dyn Read> {
+    fn stdout(&mut self) -> Box<dyn Read + Send> {
         match self.child.stdout.take() {
             Some(stdout) => Box::new(stdout),
             None => Box::new(std::io::empty()),

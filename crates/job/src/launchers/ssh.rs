@@ -96,7 +96,7 @@ fn ssh(job: &Job, host: &Host, script: &str) -> Command {
 }
 
 impl RunningJob for HostMonitor {
-    fn stdout(&mut self) -> Box<dyn Read> {
+    fn stdout(&mut self) -> Box<dyn Read + Send> {
         self.take_stdout()
     }
 

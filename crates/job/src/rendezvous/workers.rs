@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use busbw_core::exit::Exit;
+use busbw_core::{exit::Exit, record::HostCounters};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::Serialize;
 
@@ -21,8 +21,10 @@ use crate::{
 };
 
 /// What happens to a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkerEvent {
+    /// The counters of its host, as they were asked for.
+    Counters(Box<HostCounters>),
     /// It received this signal.
     Signalled(i32),
     /// Its ranks have exited.
@@ -78,6 +80,11 @@ impl Worker {
             })
     }
 
+    /// Has it read its host's counters, before a row or after it; `gpus` are the PCI addresses of the host's GPUs.
+    pub fn read_counters(&self, gpus: Option<Vec<String>>, after: bool) {
+        self.send(&ToWorker::ReadCounters { gpus, after });
+    }
+
     /// Aborts the waits of its ranks.
     pub fn abort(&self) {
         self.send(&ToWorker::Abort);
@@ -131,8 +138,9 @@ pub(super) fn follow<'a, E: Send + 'static>(
                         Ok(None) if !over => return true,
                         Ok(None) | Err(_) => WorkerEvent::Gone,
                     };
+                    let gone = one == WorkerEvent::Gone;
                     received &= events.send(event(*process, one)).is_ok();
-                    if one == WorkerEvent::Gone {
+                    if gone {
                         return false;
                     }
                 }
@@ -154,6 +162,7 @@ impl WorkerEvent {
         match serde_json::from_slice(payload) {
             Ok(ToCoordinator::Signalled(signal)) => WorkerEvent::Signalled(signal),
             Ok(ToCoordinator::Ended) => WorkerEvent::Ended,
+            Ok(ToCoordinator::Counters(counters)) => WorkerEvent::Counters(counters),
             // Handshakes are over: a violation of the protocol.
             Ok(ToCoordinator::Join { .. }) | Err(_) => WorkerEvent::Gone,
         }

@@ -137,6 +137,7 @@ impl From<record::Row> for Row {
             out_of_place: row.out_of_place.map(figures),
             in_place: row.in_place.map(figures),
             counters: row.counters,
+            other_hosts: row.other_hosts,
         }
     }
 }

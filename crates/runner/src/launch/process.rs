@@ -51,6 +51,13 @@ impl Process {
         }
     }
 
+    /// Has a worker read its host's counters.
+    pub(super) fn read_counters(&self, gpus: Option<Vec<String>>, after: bool) {
+        if let Handle::Worker(worker) = &self.handle {
+            worker.read_counters(gpus, after);
+        }
+    }
+
     /// Kills a child; has a worker exit with `exit`.
     pub(super) fn kill(&mut self, exit: Exit) {
         match &mut self.handle {

@@ -7,6 +7,7 @@ mod counting;
 mod describe_ranks;
 mod events;
 mod loss;
+mod other_hosts;
 mod sharing;
 mod timeouts;
 mod workers;
@@ -30,7 +31,7 @@ use busbw_core::{
 use busbw_job::world::{Hub, ListenScope};
 use busbw_shm::{Buffers, Control, Mailboxes};
 
-use self::{counting::larger, events::Event};
+use self::{counting::larger, events::Event, other_hosts::OtherHosts};
 use super::{
     Description,
     process::{self, Process},
@@ -152,6 +153,8 @@ struct Launch<'a> {
     gpu_memory: Option<GpuMemory>,
     /// The counters of devices, read around each row.
     counters: Counters,
+    /// Those of the other hosts.
+    other_hosts: OtherHosts,
     /// The row under way and its size in bytes.
     progress: (u64, u64),
 }
@@ -258,6 +261,7 @@ impl<'a> Launch<'a> {
             peak: 0,
             gpu_memory: None,
             counters: Counters::default(),
+            other_hosts: OtherHosts::default(),
             progress: (0, plan.min_bytes),
         };
         let ours = if server.is_some() { 1 } else { plan.processes() };
@@ -305,6 +309,7 @@ impl<'a> Launch<'a> {
         while let Ok(event) = events.recv_timeout(self.event_timeout()) {
             self.on_event(event, outputs)?;
         }
+        self.on_reader(outputs)?;
         self.end_for_missed_deadlines();
         if let Some(loss) = self.loss.take() {
             self.end(Status::Failed, Exit::RankLost, loss.text);

@@ -3,6 +3,7 @@
 //! Not the ranks themselves (`rank`).
 
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     io::{self, Write},
     os::fd::AsRawFd,
@@ -11,7 +12,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use busbw_core::exit::Exit;
+use busbw_core::{
+    exit::Exit,
+    record::{DeviceKind, HostCounters},
+};
 use busbw_shm::Control;
 use rustix::process::{Pid, getppid};
 use signal_hook::{iterator::Signals, low_level};
@@ -23,7 +27,7 @@ use crate::{
     signals,
 };
 use busbw_core::exit::ExitError;
-use busbw_host::machine;
+use busbw_host::{counters::Counters, machine};
 use busbw_job::rendezvous::{
     JoinRequest, ToCoordinator, ToWorker, address::Rendezvous, framed_stream::FramedStream,
     is_parent, rendezvous_timeout, watch_parent,
@@ -92,7 +96,7 @@ pub fn run(
     let reader = stream.try_clone()?;
     let stream = Arc::new(Mutex::new(stream));
     rank::run_threads(assignment, |control| {
-        follow_coordinator(reader, control);
+        follow_coordinator(reader, control, CountersOfHost::new(&stream));
         forward_signals(&stream)?;
         watch_parent(|| low_level::exit(Exit::RankLost.code().into()));
         Ok(())
@@ -137,7 +141,8 @@ fn receive_assignment(
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             Err(error).context("cannot parse the rank assignment")
         }
-        Ok(ToWorker::Authentication { .. } | ToWorker::Abort) | Err(_) => {
+        Ok(ToWorker::Authentication { .. } | ToWorker::Abort | ToWorker::ReadCounters { .. })
+        | Err(_) => {
             Err(ExitError::new(Exit::RankLost, "lost the connection to process 0 of this run")
                 .into())
         }
@@ -145,12 +150,13 @@ fn receive_assignment(
 }
 
 /// Starts a thread that obeys the coordinator, and exits the process when the connection breaks.
-fn follow_coordinator(reader: FramedStream, control: &Arc<Control>) {
+fn follow_coordinator(reader: FramedStream, control: &Arc<Control>, mut counters: CountersOfHost) {
     let control = Arc::clone(control);
     let _ = std::thread::Builder::new().name("coordinator".to_owned()).spawn(move || {
         loop {
             match reader.receive() {
                 Ok(ToWorker::<()>::Abort) => control.abort(),
+                Ok(ToWorker::ReadCounters { gpus, after }) => counters.read(gpus.as_deref(), after),
                 Ok(ToWorker::Exit(exit)) => low_level::exit(exit.code().into()),
                 Ok(ToWorker::Authentication { .. } | ToWorker::Assign { .. }) | Err(_) => {
                     let _ = writeln!(
@@ -162,6 +168,37 @@ fn follow_coordinator(reader: FramedStream, control: &Arc<Control>) {
             }
         }
     });
+}
+
+/// The counters of this host, which the coordinator asks for around each row.
+struct CountersOfHost {
+    counters: Counters,
+    /// Devices whose bytes are counted, once that is known.
+    devices: Option<BTreeMap<String, DeviceKind>>,
+    stream: Arc<Mutex<FramedStream>>,
+}
+
+impl CountersOfHost {
+    fn new(stream: &Arc<Mutex<FramedStream>>) -> CountersOfHost {
+        CountersOfHost { counters: Counters::default(), devices: None, stream: Arc::clone(stream) }
+    }
+
+    /// Reads them before a row or after it, and answers.
+    fn read(&mut self, gpus: Option<&[String]>, after: bool) {
+        let root = machine::Root::system();
+        let watched = || self.counters.watch(&root, gpus).with_bytes();
+        let devices = self.devices.get_or_insert_with(watched).clone();
+        let counters = match after {
+            true => self.counters.after_row(),
+            false => {
+                self.counters.before_row();
+                Vec::new()
+            }
+        };
+        let host = machine::host_name();
+        let counters = HostCounters { host, devices, counters };
+        send(&self.stream, &ToCoordinator::Counters(Box::new(counters)));
+    }
 }
 
 /// Starts a thread that forwards terminating signals to the coordinator: it decides what they mean.

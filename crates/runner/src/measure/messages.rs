@@ -380,6 +380,7 @@ impl Session<'_> {
             pairs: None,
             notes: Vec::new(),
             counters: Vec::new(),
+            other_hosts: Vec::new(),
         }
     }
 }

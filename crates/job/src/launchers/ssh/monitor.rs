@@ -83,7 +83,7 @@ impl HostMonitor {
         Ok(HostMonitor { hosts, stdout, over })
     }
 
-    pub(super) fn take_stdout(&mut self) -> Box<dyn Read> {
+    pub(super) fn take_stdout(&mut self) -> Box<dyn Read + Send> {
         match self.stdout.take() {
             Some(stdout) => stdout,
             None => Box::new(io::empty()),

@@ -16,6 +16,7 @@ impl Launch<'_> {
         if !self.plan.backend.spec().moved_by.is_library() {
             return None;
         }
+        self.watch_other_hosts();
         let addresses = self.devices().into_iter().map(|device| device.address);
         let addresses: Vec<String> = addresses.filter(|address| address != NO_ADDRESS).collect();
         let asked = (!self.describe.resources.is_amd()).then_some(&addresses[..]);

@@ -90,20 +90,24 @@ impl Launch<'_> {
             Ok(Report::Row(mut row)) => {
                 if row.group == self.plan.colour(0) {
                     row.counters = self.counters.after_row();
+                    self.ask_other_hosts(Some(row));
+                } else {
+                    let flow = outputs.row(*row)?;
+                    self.handle_flow(flow);
                 }
-                let flow = outputs.row(*row)?;
-                self.handle_flow(flow);
             }
             Ok(Report::Progress { index, bytes }) => {
                 self.progress = (index, bytes);
                 outputs.progress(bytes, self.launch);
                 self.counters.before_row();
+                self.ask_other_hosts(None);
             }
             Ok(Report::Within { share }) => outputs.progress_within(share),
             Ok(Report::Pass { index, bytes, pass, passes }) => {
                 if pass == 0 {
                     self.progress = (index, bytes);
                     self.counters.before_row();
+                    self.ask_other_hosts(None);
                 }
                 outputs.progress_of_passes(index, bytes, pass, passes);
             }
@@ -134,6 +138,13 @@ impl Launch<'_> {
     /// Acknowledges the reports of ranks whose rows have been written: writing must not overlap the next batch,
     /// and rows must not pile up while the reader of stdout pauses.
     pub(super) fn on_reader(&mut self, outputs: &mut Outputs) -> Result<()> {
+        if self.other_hosts_are_missing() {
+            return Ok(());
+        }
+        if let Some(row) = self.row_of_all_hosts() {
+            let flow = outputs.row(row)?;
+            self.handle_flow(flow);
+        }
         if self.held.is_empty() {
             return Ok(());
         }

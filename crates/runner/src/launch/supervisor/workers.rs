@@ -73,6 +73,7 @@ impl Launch<'_> {
                 self.end(Status::Failed, Exit::RankLost, text);
             }
             WorkerEvent::Gone => {}
+            WorkerEvent::Counters(counters) => self.on_counters(process, *counters),
             // A launcher sends signals to all processes: this one may get it, too.
             WorkerEvent::Signalled(signal) => {
                 let text = format!(

@@ -1,0 +1,105 @@
+//! Reads the hosts of a job before it runs: every process of its launcher describes its host, process 0 gathers.
+//! Not what a host says (`busbw_host::survey`), and not what follows from it.
+
+use std::{
+    ffi::OsString,
+    io::{Read, Write},
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use busbw_core::{
+    exit::{Exit, ExitError},
+    hidden_commands::SURVEY,
+};
+use busbw_ffi::{nvml, search};
+use busbw_host::{doctor::Node, machine, survey::Survey};
+use busbw_job::launchers::{self, Placement, RunningJob, job::Job};
+use busbw_runner::launch;
+
+use crate::options;
+
+/// The program's part in each process: process 0, or the only one, prints all surveys as one line of JSON.
+///
+/// # Errors
+/// A process gives no survey, or stdout cannot be written.
+pub fn run(args: &[OsString]) -> Result<Exit> {
+    let launched = options::Environment::read(|name| std::env::var(name).ok()).launched;
+    let Some(launched) = launched else {
+        return print(&[here(0, None, true)]);
+    };
+    let gpu = launched.local_rank.and_then(|place| u32::try_from(place).ok());
+    let whole = launched.local_rank.is_none_or(|place| place == 0);
+    let ours = here(launched.rank, gpu, whole);
+    let text = serde_json::to_string(&ours).context("cannot serialise a survey")?;
+    launch::gather_from_all(&launched, args, text, |texts| {
+        let read = |(process, text): (usize, &String)| {
+            serde_json::from_str(text).with_context(|| format!("process {process} gave no survey"))
+        };
+        print(&texts.iter().enumerate().map(read).collect::<Result<Vec<Survey>>>()?)
+    })
+}
+
+/// This machine, as process `rank` sees it.
+pub fn here(rank: usize, gpu: Option<u32>, whole: bool) -> Survey {
+    let driver = nvml::driver().map_err(|why| why.to_string());
+    let environment = search::Environment::of_process();
+    let node = Node::read(machine::Root::system(), environment, driver);
+    Survey::take(&node, rank, gpu, whole)
+}
+
+fn print(surveys: &[Survey]) -> Result<Exit> {
+    let line = serde_json::to_string(surveys).context("cannot serialise the surveys")?;
+    writeln!(std::io::stdout(), "{line}").context("cannot write to stdout")?;
+    Ok(Exit::Ok)
+}
+
+/// Surveys the hosts of the job that `placement` describes, through its launcher, within `limit`: one survey a
+/// process, in their order.
+///
+/// # Errors
+/// The launcher cannot start the job, a process gives no survey, or `limit` passes.
+pub fn hosts(placement: &Placement, limit: Duration) -> Result<Vec<Survey>> {
+    let job = Job::of(&Placement { words: vec![SURVEY.into()], ..placement.clone() })?;
+    let Some(launcher) = launchers::launcher(job.launcher(placement.launcher)?) else {
+        return Ok(vec![here(0, Some(0), true)]);
+    };
+    let begun = Instant::now();
+    let mut job = launcher.start(&job)?;
+    let interrupt = job.interruption();
+    let answer = read_within(job.as_mut(), limit);
+    if answer.is_none() {
+        interrupt();
+    }
+    let end = job.end();
+    let Some(text) = answer else {
+        let text = format!(
+            "the hosts of the job gave no survey within {} s: {}; start it on fewer hosts to find the one that does not answer",
+            begun.elapsed().as_secs(),
+            end.text
+        );
+        return Err(ExitError::new(Exit::Timeout, text).into());
+    };
+    let last = text.lines().rev().find(|line| line.starts_with('['));
+    let Some(surveys) = last.and_then(|line| serde_json::from_str(line).ok()) else {
+        let text = format!("the survey of the job's hosts failed: {}", end.text);
+        let exit = if end.exit() == Exit::Ok { Exit::Library } else { end.exit() };
+        return Err(ExitError::new(exit, text).into());
+    };
+    Ok(surveys)
+}
+
+/// What process 0 prints until it ends; none if that takes longer than `limit`.
+fn read_within(job: &mut dyn RunningJob, limit: Duration) -> Option<String> {
+    let mut stdout = job.stdout();
+    let (sender, receiver) = mpsc::channel();
+    // Left behind if the limit passes: it ends with the job's stdout.
+    let reader = std::thread::Builder::new().name("survey".to_owned()).spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = stdout.read_to_end(&mut bytes);
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    reader.ok()?;
+    receiver.recv_timeout(limit).ok()
+}

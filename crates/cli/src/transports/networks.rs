@@ -1,0 +1,187 @@
+//! Named transports over networks: verbs over each port and all of them, sockets over each interface, SHARP, plugins.
+//! Not those within a node (`profile`), and not the evidence of what ran (`evidence`).
+
+use std::path::Path;
+
+use busbw_analysis::sweep::Scope;
+use busbw_host::machine::Interface;
+
+use super::{
+    machine::{Here, Port, left_so},
+    profile::{NO_MNNVL, NO_NVLS, NO_P2P, NO_SHM, Profile, TransportKind},
+};
+
+/// Settings that make NCCL use the network within a node: between nodes it has nothing else.
+fn over_the_network(here: &Here) -> (Scope, Vec<(&'static str, &'static str)>) {
+    match here.nodes() {
+        0 | 1 => (Scope::All, vec![NO_NVLS, NO_P2P, NO_SHM]),
+        _ if here.has_hosts() => (Scope::Between, vec![NO_NVLS, NO_MNNVL]),
+        _ => (Scope::Between, vec![NO_NVLS]),
+    }
+}
+
+/// Verbs: each port, all ports of a kind together, and those with and without GPUDirect.
+pub(super) fn rdma(here: &Here) -> Vec<Profile> {
+    let mut all = Vec::new();
+    for family in ["ib", "roce"] {
+        let ports: Vec<&Port> = here.ports.iter().filter(|port| port.family() == family).collect();
+        if ports.is_empty() {
+            let why = match here.ports.is_empty() {
+                true => "there is no RDMA device",
+                false => "no RDMA port is of this kind",
+            };
+            all.push(Profile::waived(family, over(&[], None), why));
+        }
+        all.extend(ports.iter().map(|port| {
+            let of_device = here.ports.iter().filter(|other| other.device == port.device);
+            let name = match of_device.count() {
+                1 => format!("{family}:{}", port.device),
+                _ => format!("{family}:{}:{}", port.device, port.number),
+            };
+            over_ports(here, &name, &[port], None).unless(port.unusable.clone())
+        }));
+        let usable: Vec<&Port> = ports.into_iter().filter(|port| is_free(here, port)).collect();
+        if usable.len() > 1 {
+            all.push(over_ports(here, &format!("{family}:all"), &usable, None));
+        }
+        // Within one host these would differ in host memory only.
+        if !usable.is_empty() && here.has_hosts() {
+            all.push(over_ports(here, &format!("{family}:gpudirect"), &usable, Some(true)));
+            all.push(over_ports(here, &format!("{family}:no-gpudirect"), &usable, Some(false)));
+        }
+    }
+    all
+}
+
+fn is_free(here: &Here, port: &Port) -> bool {
+    port.unusable.is_none() && here.leaves_out("NCCL_IB_HCA", &port.device).is_none()
+}
+
+fn over(ports: &[&Port], gpudirect: Option<bool>) -> TransportKind {
+    let ports = ports.iter().map(|port| (port.device.clone(), port.number)).collect();
+    TransportKind::Rdma { ports, gpudirect }
+}
+
+/// NCCL's verbs on exactly these ports.
+fn over_ports(here: &Here, name: &str, ports: &[&Port], gpudirect: Option<bool>) -> Profile {
+    let (scope, mut set) = over_the_network(here);
+    let each: Vec<String> =
+        ports.iter().map(|port| format!("{}:{}", port.device, port.number)).collect();
+    let list = format!("={}", each.join(","));
+    set.extend([("NCCL_NET", "IB"), ("NCCL_IB_HCA", &list)]);
+    // SYS: at any distance between GPU and adapter; LOC: never.
+    set.extend(gpudirect.map(|on| ("NCCL_NET_GDR_LEVEL", if on { "SYS" } else { "LOC" })));
+    let left_out = ports.iter().find_map(|port| here.leaves_out("NCCL_IB_HCA", &port.device));
+    let level = here.variables.get("NCCL_NET_GDR_LEVEL").filter(|_| gpudirect.is_some());
+    Profile::new(name, over(ports, gpudirect), scope, &set)
+        .unless(here.is_on("NCCL_IB_DISABLE"))
+        .unless(left_out)
+        .unless(level.map(|level| left_so("NCCL_NET_GDR_LEVEL", level)))
+}
+
+/// NCCL's sockets over each interface.
+pub(super) fn sockets(here: &Here) -> Vec<Profile> {
+    by_interface(here, "socket", &|name| {
+        let (scope, mut set) = over_the_network(here);
+        set.extend([("NCCL_NET", "Socket"), ("NCCL_SOCKET_IFNAME", name)]);
+        (scope, set.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    })
+}
+
+/// What the net backend can use: its plugin over each interface, and a plugin that the user names.
+pub(super) fn of_net(here: &Here) -> Vec<Profile> {
+    let scope = if here.has_hosts() { Scope::Between } else { Scope::All };
+    let gpus = "the net backend moves host memory; this transport needs GPUs";
+    let waived = |name, kind, why: &str| Profile::waived(name, kind, why);
+    let mut all = vec![
+        waived("nvls", TransportKind::Nvls, gpus),
+        waived("p2p", TransportKind::P2p, gpus),
+        waived("mnnvl", TransportKind::Mnnvl, gpus),
+    ];
+    let verbs = match here.ports.is_empty() {
+        true => "there is no RDMA device",
+        false => "busbw's net plugin has no verbs: --net-plugin PATH measures one that has",
+    };
+    all.extend(["ib", "roce"].map(|name| waived(name, over(&[], None), verbs)));
+    let name = |name: &str| vec![("NCCL_SOCKET_IFNAME".to_owned(), name.to_owned())];
+    all.extend(by_interface(here, "socket", &|interface| (scope, name(interface))));
+    all.push(waived("sharp", TransportKind::CollNet, gpus));
+    all.extend(here.net_plugin.as_ref().map(|path| {
+        let shown = path.to_string_lossy().into_owned();
+        let mut profile =
+            Profile::new("plugin", TransportKind::Plugin(file_name(path)), scope, &[]);
+        profile.environment.options.extend(["--net".to_owned(), shown]);
+        profile.unless((!path.is_file()).then(|| format!("{} is no file", path.display())))
+    }));
+    all.push(Profile::new("default", TransportKind::Default, scope, &[]));
+    if here.virtual_nodes > 1 {
+        let why = "the net backend has no virtual nodes";
+        all.iter_mut().for_each(|one| one.waived = Some(why.to_owned()));
+    }
+    all
+}
+
+/// Scope and variables of a profile, by the list that names its interface.
+type Settings<'a> = dyn Fn(&str) -> (Scope, Vec<(String, String)>) + 'a;
+
+/// A profile for each interface of the hosts.
+fn by_interface(here: &Here, family: &str, settings: &Settings<'_>) -> Vec<Profile> {
+    let usable = |interface: &&Interface| interface.unusable.is_none();
+    let taken =
+        |interface: &&Interface| here.leaves_out("NCCL_SOCKET_IFNAME", &interface.name).is_none();
+    let first = here.interfaces.iter().filter(usable).find(taken).map(|one| one.name.as_str());
+    let profile = |interface: &Interface| {
+        let (scope, set) = settings(&format!("={}", interface.name));
+        let set: Vec<(&str, &str)> = set.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        let name = format!("{family}:{}", interface.name);
+        let same = (!here.has_hosts() && first != Some(&interface.name) && !here.is_wanted(&name)).then(|| {
+            format!(
+                "all ranks are on one host, where bytes to any interface's address go through lo: the same as {family}:{}; --only {name} runs it",
+                first.unwrap_or("?")
+            )
+        });
+        Profile::new(&name, TransportKind::Socket(interface.name.clone()), scope, &set)
+            .unless(interface.unusable.clone())
+            .unless(here.leaves_out("NCCL_SOCKET_IFNAME", &interface.name))
+            .unless(same)
+    };
+    let all: Vec<Profile> = here.interfaces.iter().map(profile).collect();
+    match all.is_empty() {
+        true => vec![Profile::waived(
+            family,
+            TransportKind::Socket(String::new()),
+            "no network interface",
+        )],
+        false => all,
+    }
+}
+
+/// Switches that reduce.
+pub(super) fn sharp(here: &Here) -> Profile {
+    let set = [("NCCL_COLLNET_ENABLE", "1"), ("NCCL_ALGO", "CollnetDirect,CollnetChain"), NO_NVLS];
+    let infiniband = here.ports.iter().any(|port| !port.ethernet && port.unusable.is_none());
+    let why =
+        (!infiniband).then(|| "no active InfiniBand port: SHARP is in its switches".to_owned());
+    Profile::new("sharp", TransportKind::CollNet, Scope::All, &set)
+        .unless(why)
+        .unless((here.nodes() < 2).then(|| "one node: SHARP reduces between nodes".to_owned()))
+        .unless(here.benchmark.messages().map(|test| format!("{} reduces nothing", test.name())))
+        .unless(here.is_set_to("NCCL_COLLNET_ENABLE", &["0"]))
+        .unless(here.chooses_without("NCCL_ALGO", "collnet"))
+}
+
+/// The user's plugin, in NCCL.
+pub(super) fn plugin(here: &Here) -> Option<Profile> {
+    let path = here.net_plugin.as_ref()?;
+    let (scope, mut set) = over_the_network(here);
+    let shown = path.to_string_lossy();
+    set.push(("NCCL_NET_PLUGIN", &shown));
+    let missing = (!path.is_file()).then(|| format!("{} is no file", path.display()));
+    Some(
+        Profile::new("plugin", TransportKind::Plugin(file_name(path)), scope, &set).unless(missing),
+    )
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
