@@ -163,7 +163,7 @@ impl Stages for Cluster {
         CollectiveLaunch { outcome: Ok(figures), took_s: 4.0 }
     }
 
-    fn pairs(&mut self, _: f64) -> PairsLaunch {
+    fn pairs(&mut self, _: Option<Messages>, _: f64) -> PairsLaunch {
         self.clock_s += 10.0;
         PairsLaunch { outcome: Ok(vec![self.look()]), took_s: 10.0 }
     }

@@ -1,6 +1,7 @@
 //! The order of a check's stages, what each may take of the time, and what is measured a second time.
 //! Not how a stage is run ([`Stages`] is implemented where processes are started), and not the decision (`gate`).
 
+use busbw_core::messages::Messages;
 use busbw_stats::compare::MIN_LAUNCHES;
 
 use super::{
@@ -45,8 +46,8 @@ pub trait Stages {
     fn may_load(&mut self, survey: Option<&Survey>) -> Result<(), String>;
     /// Launches the collective.
     fn collective(&mut self, limit_s: f64) -> CollectiveLaunch;
-    /// Launches pairs.
-    fn pairs(&mut self, limit_s: f64) -> PairsLaunch;
+    /// Launches pairs: both tests, or one alone where that suffices.
+    fn pairs(&mut self, only: Option<Messages>, limit_s: f64) -> PairsLaunch;
 }
 
 /// A stage could not run, and no host is at fault.
@@ -248,10 +249,10 @@ impl Conductor<'_> {
         if !self.has_time(0.0) {
             return self.say(Check::Pairs, Verdict::CannotTell, "there was no time left for pairs");
         }
-        let first = self.stages.pairs(self.left_s());
+        let first = self.stages.pairs(None, self.left_s());
         let failed = matches!(first.outcome, Err(Failure::Job { .. }));
         let again = (first.suspects() || failed) && self.has_time(first.took_s);
-        let second = again.then(|| self.stages.pairs(self.left_s()));
+        let second = again.then(|| self.stages.pairs(first.only_suspect(), self.left_s()));
         self.lines.extend(pairs::lines(&first, second.as_ref()));
     }
 }

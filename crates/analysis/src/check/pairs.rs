@@ -46,6 +46,16 @@ impl PairsLaunch {
     }
 }
 
+impl PairsLaunch {
+    /// The only test that names somebody; none where several do, or none.
+    pub(super) fn only_suspect(&self) -> Option<Messages> {
+        let looks = self.outcome.as_ref().ok()?;
+        let mut suspects = looks.iter().filter(|look| !look.verdict.slow.is_empty());
+        let first = suspects.next()?;
+        (looks.len() > 1 && suspects.next().is_none()).then_some(first.test)
+    }
+}
+
 /// The lines of one launch, and of a second one where the first names somebody.
 pub(super) fn lines(first: &PairsLaunch, second: Option<&PairsLaunch>) -> Vec<CheckLine> {
     let took_s = first.took_s + second.map_or(0.0, |launch| launch.took_s);

@@ -101,7 +101,7 @@ impl Stages for Fake {
         CollectiveLaunch { outcome: Ok(figures(us)), took_s: self.launch_s }
     }
 
-    fn pairs(&mut self, _: f64) -> PairsLaunch {
+    fn pairs(&mut self, _: Option<Messages>, _: f64) -> PairsLaunch {
         self.said.push("pairs");
         self.clock_s += self.pairs_s;
         let slow = turn(&mut self.slow).unwrap_or_default();

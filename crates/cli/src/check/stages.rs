@@ -15,13 +15,16 @@ use busbw_analysis::{
 };
 use busbw_core::{
     exit::{Exit, ExitError},
+    messages::Messages,
     plan::BufferMemory,
 };
+use busbw_job::launchers::Placement;
 use tempfile::TempDir;
 
 use super::{consent::Consent, hosts, records};
 use crate::{
     options::{CheckingArguments, TurnArguments, words_of_pairs},
+    survey,
     sweep::{Environment, Interruption, Launch, Prepared, launch},
 };
 
@@ -30,7 +33,7 @@ use crate::{
 const GPU_SIZE: &str = "256M";
 const HOST_SIZE: &str = "8M";
 /// The largest message of pairs where processors move the bytes.
-const HOST_PAIR_SIZE: &str = "1M";
+const HOST_PAIR_BYTES: u64 = 1 << 20;
 /// Seconds of a row, as a share of the time.
 const ROW_SHARE: f64 = 1.0 / 30.0;
 /// The least and the most of that.
@@ -50,10 +53,13 @@ pub(super) struct Machines {
     hardware: Hardware,
     collective: Vec<OsString>,
     pairs: Vec<OsString>,
-    is_elsewhere: bool,
+    /// None where this process starts the ranks itself.
+    placement: Option<Placement>,
     folder: PathBuf,
     /// Is removed with this.
     _temporary: Option<TempDir>,
+    /// Whether a launch of pairs measures latency and bandwidth.
+    has_both_tests: bool,
     launches: usize,
     hosts: Vec<String>,
     ranks: Option<usize>,
@@ -85,7 +91,9 @@ impl Machines {
         let mut pairs = vec![OsString::from("pairs")];
         pairs.extend(words_of_pairs(&arguments.bench));
         if !on_gpus {
-            pairs.extend(["-e", HOST_PAIR_SIZE].map(OsString::from));
+            // Latencies between processors differ from launch to launch: no second launch settles that.
+            let size = prepared.largest_size().map_or(HOST_PAIR_BYTES, |b| b.min(HOST_PAIR_BYTES));
+            pairs.extend(["--only", "bw", "-e", &size.to_string()].map(OsString::from));
         }
         if !prepared.has_patience() {
             let wait = OsString::from(format!("{wait_s:.0}"));
@@ -103,9 +111,10 @@ impl Machines {
             hardware,
             collective,
             pairs,
-            is_elsewhere: prepared.is_elsewhere(),
+            placement: prepared.placement(),
             folder,
             _temporary: temporary,
+            has_both_tests: on_gpus,
             launches: 0,
             hosts: Vec::new(),
             ranks: None,
@@ -151,11 +160,14 @@ impl Stages for Machines {
         self.interruption.is_interrupted()
     }
 
-    fn survey(&mut self, _limit_s: f64) -> Result<Survey, Unable> {
-        if self.is_elsewhere {
-            return Err(Unable("hosts of a launcher are not surveyed yet".to_owned()));
-        }
-        let survey = hosts::survey(&[hosts::here()]);
+    fn survey(&mut self, limit_s: f64) -> Result<Survey, Unable> {
+        let limit = Duration::try_from_secs_f64(limit_s).unwrap_or(Duration::MAX);
+        let processes = match &self.placement {
+            None => vec![survey::here(0, None, true)],
+            Some(placement) => survey::hosts(placement, limit)
+                .map_err(|error| Unable(format!("the hosts cannot be read: {error:#}")))?,
+        };
+        let survey = hosts::survey(&processes);
         self.hosts = survey.hosts.iter().map(|host| host.host.clone()).collect();
         Ok(survey)
     }
@@ -172,9 +184,12 @@ impl Stages for Machines {
         CollectiveLaunch { outcome, took_s: begun.elapsed().as_secs_f64() }
     }
 
-    fn pairs(&mut self, limit_s: f64) -> PairsLaunch {
+    fn pairs(&mut self, only: Option<Messages>, limit_s: f64) -> PairsLaunch {
         let begun = Instant::now();
-        let words = self.pairs.clone();
+        let mut words = self.pairs.clone();
+        if let Some(test) = only.filter(|_| self.has_both_tests) {
+            words.extend(["--only", test.name()].map(OsString::from));
+        }
         let launch = self.launch("pairs", &words, limit_s);
         let outcome = launch.and_then(|launch| records::looks(&launch));
         PairsLaunch { outcome, took_s: begun.elapsed().as_secs_f64() }

@@ -128,6 +128,11 @@ impl Prepared {
         self.arguments.min_bytes.is_some() || self.arguments.max_bytes.is_some()
     }
 
+    /// The largest size that the user names, bytes.
+    pub(crate) fn largest_size(&self) -> Option<u64> {
+        self.names_sizes().then(|| self.plan().max_bytes)
+    }
+
     /// Whether the user limits the time of rows (`--row-time`).
     pub(crate) fn names_row_time(&self) -> bool {
         self.arguments.row_time.is_some()
