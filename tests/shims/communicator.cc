@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
 #include <chrono>
 #include <cstdio>
 #include <set>
@@ -51,8 +52,12 @@ int channels_of(const Communicator& comm) {
     return std::min(channels, static_cast<int>(number("NCCL_MAX_NCHANNELS", 64)));
 }
 
-// The network as NCCL chooses it: NCCL_NET's, else IB before sockets. BUSBW_SHIM_HCA is an RDMA device.
-std::string network() {
+// Whether BUSBW_SHIM_FALLBACK names this rank: it reaches other hosts over sockets, whatever the others do.
+bool falls_back(int rank) { return number("BUSBW_SHIM_FALLBACK", -1) == rank; }
+
+// The network as NCCL chooses it: NCCL_NET's, else IB before sockets. BUSBW_SHIM_HCA names RDMA devices.
+std::string network(int rank) {
+    if (falls_back(rank)) return "Socket";
     std::string asked = text("NCCL_NET"), device = text("BUSBW_SHIM_HCA");
     bool ib = !device.empty() && !number("NCCL_IB_DISABLE", 0);
     if (!strcasecmp(asked.c_str(), "Socket")) return "Socket";
@@ -65,6 +70,20 @@ std::string socket_interface() {
     return name.substr(0, name.find(','));
 }
 
+// `[0]mlx5_0:1/RoCE [1]mlx5_1:1/IB`: of BUSBW_SHIM_HCA=mlx5_0,mlx5_1/IB those that NCCL_IB_HCA==NAME:PORT,… leaves.
+std::string adapters() {
+    std::string wanted = text("NCCL_IB_HCA"), said, name;
+    std::stringstream all(text("BUSBW_SHIM_HCA"));
+    for (int at = 0; std::getline(all, name, ',');) {
+        size_t slash = name.find('/');
+        std::string kind = slash == std::string::npos ? "RoCE" : name.substr(slash + 1);
+        name = name.substr(0, slash);
+        if (wanted[0] == '=' && (wanted.substr(1) + ",").find(name + ":1,") == std::string::npos) continue;
+        said += " [" + std::to_string(at++) + "]" + name + ":1/" + kind;
+    }
+    return said;
+}
+
 // NVLink multicast: where the GPUs have it and nobody has switched it off.
 bool nvls() { return number("BUSBW_SHIM_MULTICAST", 0) && number("NCCL_NVLS_ENABLE", 2); }
 
@@ -74,10 +93,9 @@ void say_start(const Communicator& comm, const std::string& line) {
     info(Init, device, "cudaDriverVersion %d", the_machine()->driver_version());
     say_version(library_version());
     info(Init, device, "NET/Plugin: Could not find: libnccl-net.so");
-    std::string net = network();
+    std::string net = network(comm.rank);
     if (net == "IB") {
-        info(Init, device, "NET/IB : Using [0]%s:1/RoCE [RO]; OOB lo:127.0.0.1<0>",
-             text("BUSBW_SHIM_HCA").c_str());
+        info(Init, device, "NET/IB : Using%s [RO]; OOB lo:127.0.0.1<0>", adapters().c_str());
     } else {
         info(Init, device, "NET/IB : No device found.");
         info(Init, device, "Failed to initialize NET plugin IB");
@@ -115,9 +133,14 @@ void say_connections(Communicator& comm) {
     auto way = [&](int peer) -> std::string {
         const Seat &mine = room.seat(comm.rank), &other = room.seat(peer);
         bool peers = !number("BUSBW_SHIM_NO_PEER", 0) && !number("NCCL_P2P_DISABLE", 0);
-        std::string planted = text("BUSBW_SHIM_VIA"), net = "NET/" + network() + "/0";
+        bool fallen = falls_back(comm.rank) || falls_back(peer);
+        std::string planted = text("BUSBW_SHIM_VIA");
+        std::string net = "NET/" + network(fallen ? (falls_back(peer) ? peer : comm.rank) : comm.rank) + "/0";
+        if (net == "NET/IB/0" && number("BUSBW_SHIM_GDR", 0) && text("NCCL_NET_GDR_LEVEL") != "LOC") net += "/GDRDMA";
         if (!planted.empty()) return planted;
-        if (mine.host != other.host) return net;
+        bool joined = number("BUSBW_SHIM_MNNVL", 0) && number("NCCL_MNNVL_ENABLE", 2) &&
+                      !number("NCCL_P2P_DISABLE", 0) && !fallen;
+        if (mine.host != other.host) return joined ? "P2P/MNNVL" : net;
         if (peers) return mine.pid == other.pid ? "P2P/direct pointer" : "P2P/CUMEM";
         return number("NCCL_SHM_DISABLE", 0) ? net : "SHM/direct/direct";
     };

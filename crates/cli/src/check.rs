@@ -14,7 +14,10 @@ use std::{
 
 use anyhow::Result;
 use busbw_analysis::{
-    check::{Asked, CheckReport, Decided, Decision, SCHEMA, conclusion, conduct, decide, table},
+    check::{
+        Asked, Check, CheckLine, CheckReport, Decided, Decision, SCHEMA, Verdict, conclusion,
+        conduct, decide, table,
+    },
     comparison::Side,
     explain::Hardware,
 };
@@ -27,21 +30,52 @@ use crate::{
     compare,
     options::CheckingArguments,
     sweep::{Interruption, say},
+    within_job::{self, Leader},
 };
 use stages::Machines;
 
 /// Runs a check. The exit code is 0 where the job may start, and 1 where it must not.
 ///
 /// # Errors
-/// The options cannot be used, or a file cannot be written. What fails while hosts are checked is a line, not an error.
+/// The options cannot be used. Whatever else fails is no fault of a host: it is said, and the job may start.
 pub fn run(arguments: &CheckingArguments, args: &[OsString]) -> Result<Exit> {
+    let ended = within_job::lead(args, |leader| {
+        check(arguments, args, leader).or_else(|error| untold(arguments, error))
+    });
+    ended.or_else(|error| untold(arguments, error))
+}
+
+/// What becomes of a check that could not be made: processes of a launcher's job that do not find each other, a full
+/// disk.
+///
+/// # Errors
+/// It is the user's own mistake.
+fn untold(arguments: &CheckingArguments, error: anyhow::Error) -> Result<Exit> {
+    if error.downcast_ref::<ExitError>().is_some_and(|known| known.exit() == Exit::Usage) {
+        return Err(error);
+    }
+    let line = CheckLine::new(Check::Doctor, Verdict::CannotTell, "");
+    let decision = decide(&[line], arguments.fail_closed, false).decision;
+    let follows = match decision.lets_start() {
+        true => "the job may start",
+        false => "the job must not start (--fail-closed)",
+    };
+    say(&format!("cannot tell, and {follows}: the check failed: {error:#}"));
+    Ok(exit(decision))
+}
+
+fn check(
+    arguments: &CheckingArguments,
+    args: &[OsString],
+    leader: Option<&Leader>,
+) -> Result<Exit> {
     let begun = Instant::now();
     let started = store::local_time::now();
     let baseline = arguments.baseline.as_deref().map(baseline).transpose()?;
     let hardware = Hardware::read(arguments.machine.as_deref(), None)
         .map_err(|error| ExitError::new(Exit::Usage, error.to_string()))?;
     let interruption = Interruption::watch()?;
-    let mut machines = Machines::new(arguments, hardware, interruption.clone(), begun)?;
+    let mut machines = Machines::new(arguments, hardware, leader, interruption.clone(), begun)?;
     let asked = Asked {
         within_s: arguments.within,
         baseline,
@@ -69,13 +103,14 @@ pub fn run(arguments: &CheckingArguments, args: &[OsString]) -> Result<Exit> {
     if decision != Decision::Pass {
         say(&conclusion(&report));
     }
-    // A failing stdout must not lose the files, and a failing file must not lose the table.
-    let kept = files::keep(arguments, &report);
-    answer(|out, colour| match arguments.json {
+    let printed = answer(|out, colour| match arguments.json {
         true => json_line(out, &report),
         false => out.write_all(table(&report, colour).as_bytes()),
-    })?;
-    kept?;
+    });
+    // What cannot be written changes nothing in what was decided.
+    for failed in [files::keep(arguments, &report), printed].into_iter().filter_map(Result::err) {
+        say(&format!("{failed:#}"));
+    }
     Ok(exit(decision))
 }
 

@@ -4,6 +4,7 @@
 use std::{
     ffi::OsString,
     io::{Read, Write},
+    process::{Command, Stdio},
     sync::mpsc,
     time::{Duration, Instant},
 };
@@ -18,7 +19,7 @@ use busbw_host::{doctor::Node, machine, survey::Survey};
 use busbw_job::launchers::{self, Placement, RunningJob, job::Job};
 use busbw_runner::launch;
 
-use crate::options;
+use crate::{options, sweep::Environment, within_job::Leader};
 
 /// The program's part in each process: process 0, or the only one, prints all surveys as one line of JSON.
 ///
@@ -88,6 +89,24 @@ pub fn hosts(placement: &Placement, limit: Duration) -> Result<Vec<Survey>> {
         return Err(ExitError::new(exit, text).into());
     };
     Ok(surveys)
+}
+
+/// Surveys the hosts of the launcher's job that this process leads.
+///
+/// # Errors
+/// A process gives no survey.
+pub(crate) fn of_job(leader: &Leader) -> Result<Vec<Survey>> {
+    let program = std::env::current_exe().context("cannot find busbw's own program file")?;
+    let mut command = Command::new(&program);
+    command.arg(SURVEY).stdin(Stdio::null()).stdout(Stdio::piped());
+    let nothing = Environment { name: String::new(), variables: Vec::new(), options: Vec::new() };
+    leader.order(&[SURVEY.into()], &nothing, &mut command)?;
+    let output = command.output();
+    let output = output.with_context(|| format!("cannot start {}", program.display()))?;
+    leader.settle()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let surveys = text.lines().rev().find_map(|line| serde_json::from_str(line).ok());
+    surveys.with_context(|| format!("the survey of the job's hosts failed: {}", output.status))
 }
 
 /// What process 0 prints until it ends; none if that takes longer than `limit`.

@@ -44,10 +44,12 @@ pub(crate) use {
 use crate::{
     lint_command,
     options::{SweepArguments, TurnArguments},
+    within_job::{self, Leader},
 };
 use busbw_core::exit::ExitError;
 use busbw_render::answer::answer;
 use busbw_store as store;
+use launch::Started;
 use progress::Progress;
 use turns::Job;
 
@@ -56,6 +58,10 @@ use turns::Job;
 /// # Errors
 /// The options cannot be used, or a process or file cannot be opened or started.
 pub fn run(arguments: &SweepArguments, args: &[OsString]) -> Result<Exit> {
+    within_job::lead(args, |leader| compare(arguments, args, leader))
+}
+
+fn compare(arguments: &SweepArguments, args: &[OsString], leader: Option<&Leader>) -> Result<Exit> {
     let usage = |text: String| ExitError::new(Exit::Usage, text);
     let environments = environment::product(&arguments.variables).map_err(usage)?;
     let prepared = Prepared::new(&arguments.turns)?;
@@ -65,7 +71,8 @@ pub fn run(arguments: &SweepArguments, args: &[OsString]) -> Result<Exit> {
     findings.extend(readers::remarks(prepared.plan(), &environments, prepared.is_elsewhere()));
     findings.iter().for_each(|finding| say(finding));
     let destination = Destination::find(&arguments.turns, &prepared, "sweep")?;
-    let measured = measure(&arguments.turns, &prepared, &environments, &destination, findings)?;
+    let turns = &arguments.turns;
+    let measured = measure(turns, &prepared, &environments, &destination, findings, leader)?;
     let tried = environments.iter().zip(&measured.turns);
     let tried = tried.map(|(one, turns)| rows::tried(one, turns, destination.is_kept())).collect();
     let outcome = measured.outcome(&arguments.turns, &prepared, "sweep", args, baseline, tried);
@@ -114,8 +121,8 @@ pub(crate) struct Measured {
     interrupted: bool,
 }
 
-/// Launches the job in every environment, in turns. Remarks of launches that are in `told` already
-/// are not printed again.
+/// Launches the job in every environment, in turns; with `leader` each launch has a part in every process of a
+/// launcher's job. Remarks of launches that are in `told` already are not printed again.
 ///
 /// # Errors
 /// No process can be started.
@@ -125,6 +132,7 @@ pub(crate) fn measure(
     environments: &[Environment],
     destination: &Destination,
     told: Vec<String>,
+    leader: Option<&Leader>,
 ) -> Result<Measured> {
     let interruption = Interruption::watch()?;
     let job = Job {
@@ -139,7 +147,7 @@ pub(crate) fn measure(
     let turns = turns::take(
         &job,
         environments,
-        &interruption,
+        &Started { leader, interruption: &interruption, until: None },
         |environment, launch| {
             let name = environments.get(environment).map_or("", |one| one.name.as_str());
             destination.of_launch(name, launch)

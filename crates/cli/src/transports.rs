@@ -25,6 +25,7 @@ use crate::{
     options::TransportsArguments,
     survey,
     sweep::{self, Destination, Environment, Prepared},
+    within_job::{self, Leader},
 };
 use busbw_analysis::sweep::{Conclusion, Percent};
 use busbw_analysis::sweep::{Outcome, Tried};
@@ -42,6 +43,14 @@ const SURVEY_TIMEOUT: Duration = Duration::from_secs(60);
 /// # Errors
 /// The options cannot be used, or a process or file cannot be opened or started.
 pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
+    within_job::lead(args, |leader| compare(arguments, args, leader))
+}
+
+fn compare(
+    arguments: &TransportsArguments,
+    args: &[OsString],
+    leader: Option<&Leader>,
+) -> Result<Exit> {
     let mut arguments = arguments.clone();
     arguments.turns.time.get_or_insert(DEFAULT_TIME_S);
     let turns = &arguments.turns;
@@ -50,7 +59,7 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
         let text = "NCCL_TESTS_SPLIT makes several communicators, and NCCL's log does not say to which one a connection belongs: unset it to compare transports";
         return Err(ExitError::new(Exit::Usage, text).into());
     }
-    let hosts = hosts(&prepared)?;
+    let hosts = hosts(&prepared, leader)?;
     if hosts.len() > 1 && arguments.virtual_nodes.is_some() {
         let text =
             "--virtual-nodes presents one host as several, and this job has several: leave it out";
@@ -76,7 +85,8 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
         return Err(ExitError::new(Exit::Impossible, text).into());
     }
     let destination = Destination::find(turns, &prepared, "transports")?;
-    let mut measured = sweep::measure(turns, &prepared, &environments, &destination, Vec::new())?;
+    let mut measured =
+        sweep::measure(turns, &prepared, &environments, &destination, Vec::new(), leader)?;
     // Waived ones have no launches, but a line of the table.
     let mut had = measured.turns.into_iter();
     measured.turns = chosen
@@ -112,11 +122,12 @@ pub fn run(arguments: &TransportsArguments, args: &[OsString]) -> Result<Exit> {
     Ok(sweep::exit(&outcome))
 }
 
-/// The hosts of the job, read through its launcher.
-fn hosts(prepared: &Prepared) -> Result<Vec<JobHost>> {
-    let surveys = match prepared.placement() {
-        Some(placement) => survey::hosts(&placement, SURVEY_TIMEOUT)?,
-        None => vec![survey::here(0, None, true)],
+/// The hosts of the job, read by its processes.
+fn hosts(prepared: &Prepared, leader: Option<&Leader>) -> Result<Vec<JobHost>> {
+    let surveys = match (leader, prepared.placement()) {
+        (Some(leader), _) => survey::of_job(leader)?,
+        (None, Some(placement)) => survey::hosts(&placement, SURVEY_TIMEOUT)?,
+        (None, None) => vec![survey::here(0, None, true)],
     };
     Ok(JobHost::all(surveys))
 }

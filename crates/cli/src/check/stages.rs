@@ -25,7 +25,11 @@ use super::{consent::Consent, hosts, records};
 use crate::{
     options::{CheckingArguments, TurnArguments, words_of_pairs},
     survey,
-    sweep::{Environment, Interruption, Launch, Prepared, launch},
+    sweep::{
+        Environment, Interruption, Launch, Prepared,
+        launch::{self, Started},
+    },
+    within_job::Leader,
 };
 
 /// The collective's size where the user names none: so many bytes that bandwidth shows, and a slow network still moves
@@ -46,8 +50,10 @@ const WAIT_S: [f64; 2] = [10.0, 120.0];
 const END_GRACE: Duration = Duration::from_secs(1);
 
 /// The hosts of a check.
-pub(super) struct Machines {
+pub(super) struct Machines<'a> {
     begun: Instant,
+    /// The launcher's job that this process leads.
+    leader: Option<&'a Leader>,
     interruption: Interruption,
     consent: Consent,
     hardware: Hardware,
@@ -65,7 +71,7 @@ pub(super) struct Machines {
     ranks: Option<usize>,
 }
 
-impl Machines {
+impl<'a> Machines<'a> {
     /// Parses the collective's options.
     ///
     /// # Errors
@@ -73,9 +79,10 @@ impl Machines {
     pub(super) fn new(
         arguments: &CheckingArguments,
         hardware: Hardware,
+        leader: Option<&'a Leader>,
         interruption: Interruption,
         begun: Instant,
-    ) -> Result<Machines> {
+    ) -> Result<Machines<'a>> {
         let prepared = prepared(arguments)?;
         let on_gpus = prepared.plan().backend.spec().buffers == BufferMemory::Gpu;
         let row_s = (ROW_SHARE * arguments.within).clamp(ROW_TIME_S[0], ROW_TIME_S[1]);
@@ -103,6 +110,7 @@ impl Machines {
         let (folder, temporary) = folder(arguments)?;
         Ok(Machines {
             begun,
+            leader,
             interruption,
             consent: Consent {
                 given: arguments.shared || arguments.yes,
@@ -139,7 +147,8 @@ impl Machines {
             Environment { name: name.to_owned(), variables: Vec::new(), options: Vec::new() };
         let limit = Duration::try_from_secs_f64(limit_s).unwrap_or(Duration::MAX);
         let until = Instant::now().checked_add(limit.saturating_sub(END_GRACE));
-        let launch = launch::run(words, &plain, &path, &self.interruption, until)
+        let started = Started { leader: self.leader, interruption: &self.interruption, until };
+        let launch = launch::run(words, &plain, &path, &started)
             .map_err(|error| Failure::Tool(format!("{error:#}")))?;
         if let Some(record) = &launch.record {
             if self.hosts.is_empty() {
@@ -151,7 +160,7 @@ impl Machines {
     }
 }
 
-impl Stages for Machines {
+impl Stages for Machines<'_> {
     fn elapsed_s(&self) -> f64 {
         self.begun.elapsed().as_secs_f64()
     }
@@ -162,11 +171,13 @@ impl Stages for Machines {
 
     fn survey(&mut self, limit_s: f64) -> Result<Survey, Unable> {
         let limit = Duration::try_from_secs_f64(limit_s).unwrap_or(Duration::MAX);
-        let processes = match &self.placement {
-            None => vec![survey::here(0, None, true)],
-            Some(placement) => survey::hosts(placement, limit)
-                .map_err(|error| Unable(format!("the hosts cannot be read: {error:#}")))?,
+        let processes = match (self.leader, &self.placement) {
+            (Some(leader), _) => survey::of_job(leader),
+            (None, Some(placement)) => survey::hosts(placement, limit),
+            (None, None) => Ok(vec![survey::here(0, None, true)]),
         };
+        let processes =
+            processes.map_err(|error| Unable(format!("the hosts cannot be read: {error:#}")))?;
         let survey = hosts::survey(&processes);
         self.hosts = survey.hosts.iter().map(|host| host.host.clone()).collect();
         Ok(survey)

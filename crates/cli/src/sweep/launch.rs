@@ -19,6 +19,7 @@ use busbw_core::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Environment, interruption::Interruption};
+use crate::within_job::Leader;
 use busbw_store as store;
 
 /// Time between two checks whether a launch has ended.
@@ -44,7 +45,17 @@ pub struct Launch {
     pub failure: Option<(u8, String)>,
 }
 
-/// Runs `words` in `environment`, with a record at `path`. A launch that has not ended by `until` is ended.
+/// How launches are started and interrupted.
+pub struct Started<'a> {
+    /// The launcher's job in which every process has a part of each launch; none where this program starts it.
+    pub(crate) leader: Option<&'a Leader>,
+    /// Whether the user has interrupted this program.
+    pub(crate) interruption: &'a Interruption,
+    /// When a launch that has not ended is ended; none where it may take as long as it likes.
+    pub(crate) until: Option<Instant>,
+}
+
+/// Runs `words` in `environment`, with a record at `path`.
 ///
 /// # Errors
 /// The process cannot be started.
@@ -52,20 +63,25 @@ pub fn run(
     words: &[OsString],
     environment: &Environment,
     path: &Path,
-    interruption: &Interruption,
-    until: Option<Instant>,
+    started: &Started<'_>,
 ) -> Result<Launch> {
+    let interruption = started.interruption;
     let program = std::env::current_exe().context("cannot find busbw's own program file")?;
     let begun = Instant::now();
     let mut command = Command::new(&program);
     let names: Vec<&str> = environment.variables.iter().map(|one| one.name.as_str()).collect();
-    command.args(words).arg("--record").arg(path).env(SWEPT, names.join(","));
+    let mut words = words.to_vec();
+    words.extend(["--record".into(), path.into()]);
+    command.args(&words).env(SWEPT, names.join(","));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     for variable in &environment.variables {
         match &variable.value {
             Some(value) => command.env(&variable.name, value),
             None => command.env_remove(&variable.name),
         };
+    }
+    if let Some(leader) = started.leader {
+        leader.order(&words, environment, &mut command)?;
     }
     let mut child =
         command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
@@ -74,8 +90,9 @@ pub fn run(
         .name("stderr".to_owned())
         .spawn(move || stderr.map(tail).unwrap_or_default())
         .context("cannot start a thread for the stderr of a launch")?;
-    let code = follow(&mut child, interruption, until)?;
-    let late = until.is_some_and(|until| Instant::now() >= until);
+    let code = follow(&mut child, started)?;
+    let late = started.until.is_some_and(|until| Instant::now() >= until);
+    let settled = started.leader.map_or(Ok(()), Leader::settle);
     let took = begun.elapsed();
     let said = reader.join().unwrap_or_default();
     let record = store::read(path).ok();
@@ -84,7 +101,8 @@ pub fn run(
         None if interruption.is_interrupted() => {
             Some((Exit::Interrupted.code(), "killed after an interruption".to_owned()))
         }
-        code => failure(code, record.as_ref(), &said),
+        code => failure(code, record.as_ref(), &said)
+            .or(settled.err().map(|error| (error.exit().code(), error.to_string()))),
     };
     let timeout = || {
         let text = format!("it was ended after {:.0} s: its time was over", took.as_secs_f64());
@@ -95,18 +113,15 @@ pub fn run(
 }
 
 /// Waits for the end. Returns the exit code, or `None` where a signal ended it.
-fn follow(
-    child: &mut Child,
-    interruption: &Interruption,
-    until: Option<Instant>,
-) -> Result<Option<i32>> {
+fn follow(child: &mut Child, started: &Started<'_>) -> Result<Option<i32>> {
+    let interruption = started.interruption;
     let mut signalled = None;
     let mut told = false;
     loop {
         if let Some(status) = child.try_wait().context("cannot wait for a launch")? {
             return Ok(status.code());
         }
-        let is_late = until.is_some_and(|until| Instant::now() >= until);
+        let is_late = started.until.is_some_and(|until| Instant::now() >= until);
         if interruption.is_interrupted() || is_late {
             let since = *signalled.get_or_insert_with(Instant::now);
             if !told && since.elapsed() > SIGNAL_GRACE {

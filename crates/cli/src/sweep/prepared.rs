@@ -46,9 +46,11 @@ impl Prepared {
         };
         let mut environment = Environment::read(|name| std::env::var(name).ok());
         arguments.complete(&environment).map_err(ExitError::from)?;
-        if let Some(launched) = &environment.launched {
+        if let Some(launched) =
+            environment.launched.as_ref().filter(|_| arguments.launching.is_asked())
+        {
             return Err(usage(format!(
-                "under a launcher ({}) its processes would each start launches of their own: start this without it, or each environment by itself",
+                "a launcher has started this process as one of several ({}): leave out --launcher, -H and --np, or start busbw without it",
                 launched.variables
             ))
             .into());
@@ -80,6 +82,13 @@ impl Prepared {
         let request =
             options::plan(benchmark, style, &program, &arguments, &environment, &host_resources)
                 .map_err(|bad| ExitError::new(bad.exit, bad.to_string()))?;
+        if environment.launched.is_some()
+            && !is_elsewhere
+            && request.plan.backend.spec().needs_launcher
+        {
+            let text = "MPI belongs to the launcher itself, and each launch here is a program of its own: leave the launcher out, and use --launcher mpirun";
+            return Err(usage(text.to_owned()).into());
+        }
         Ok(Prepared { benchmark, show, words, arguments, request, is_elsewhere })
     }
 
@@ -90,7 +99,7 @@ impl Prepared {
 
     /// Where its launcher starts the ranks; none if launches start them themselves.
     pub(crate) fn placement(&self) -> Option<Placement> {
-        self.is_elsewhere.then(|| self.arguments.launching.placement(&[]))
+        self.is_elsewhere.then(|| self.arguments.launching.placement(&["busbw".into()]))
     }
 
     /// The benchmark.

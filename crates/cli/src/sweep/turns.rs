@@ -11,8 +11,7 @@ use busbw_stats::compare::MIN_LAUNCHES;
 
 use super::{
     Environment,
-    interruption::Interruption,
-    launch::{self, Launch},
+    launch::{self, Launch, Started},
 };
 
 /// The limit of one wait in a launch without `-T`, in seconds: an environment in which ranks never
@@ -81,7 +80,7 @@ fn reserved(all: &[Turns], number: usize, launches: u32) -> f64 {
 pub fn take(
     job: &Job,
     environments: &[Environment],
-    interruption: &Interruption,
+    started: &Started<'_>,
     path: impl Fn(usize, u32) -> Result<PathBuf>,
     mut done: impl FnMut(usize, u32, &Launch),
 ) -> Result<Vec<Turns>> {
@@ -93,7 +92,7 @@ pub fn take(
             order.reverse();
         }
         for (place, number) in order.iter().copied().enumerate() {
-            if interruption.is_interrupted() {
+            if started.interruption.is_interrupted() {
                 return Ok(all);
             }
             let reserved = reserved(&all, number, job.launches);
@@ -123,8 +122,7 @@ pub fn take(
                 words.extend(["-T".into(), patience.to_string().into()]);
             }
             words.extend(environment.options.iter().map(OsString::from));
-            let launch =
-                launch::run(&words, environment, &path(number, round)?, interruption, None)?;
+            let launch = launch::run(&words, environment, &path(number, round)?, started)?;
             done(number, round, &launch);
             turns.launches.push(launch);
         }

@@ -61,11 +61,26 @@ fn nic(host: &HostSurvey, name: &str) -> Nics {
     let of_device = machine_of_system(&system, name).node.nics.pop().filter(|nics| nics.count == 1);
     Nics {
         count: 1,
-        rate: interface.and_then(Interface::rate_gbps),
+        rate: interface.and_then(rate),
         kind: NicKind::Ethernet,
         mtu: interface.and_then(|interface| interface.mtu),
         slot: of_device.and_then(|nics| nics.slot),
         sharing: 1,
+    }
+}
+
+/// Gb/s as limits count them, with all that a frame takes on a wire. A token bucket counts a frame without its preamble,
+/// checksum and gap: 24 B (net/sched/sch_tbf.c, qdisc_pkt_len).
+fn rate(interface: &Interface) -> Option<f64> {
+    const UNCOUNTED_BYTES: f64 = 24.0;
+    const HEADER_BYTES: f64 = 14.0;
+    let bucket = interface.shaped_gbps.map(|gbps| {
+        let frame = f64::from(interface.mtu.unwrap_or(1500)) + HEADER_BYTES;
+        gbps * (frame + UNCOUNTED_BYTES) / frame
+    });
+    match (interface.gbps, bucket) {
+        (Some(line), Some(bucket)) => Some(line.min(bucket)),
+        (line, bucket) => line.or(bucket),
     }
 }
 

@@ -29,16 +29,6 @@ pub struct Interface {
     pub shaped_gbps: Option<f64>,
 }
 
-impl Interface {
-    /// The rate that counts, Gb/s: the shaper's where it is the lower one, or the only one.
-    pub fn rate_gbps(&self) -> Option<f64> {
-        match (self.gbps, self.shaped_gbps) {
-            (Some(line), Some(shaped)) => Some(line.min(shaped)),
-            (line, shaped) => line.or(shaped),
-        }
-    }
-}
-
 /// Every interface, in the order in which NCCL takes them (src/misc/socket.cc, ncclFindInterfaces): ib*, others,
 /// docker*, lo, virbr*. `shaper` returns the rate of an interface's token bucket, bytes/s.
 pub fn interfaces(root: &Root, shaper: impl Fn(&str) -> Option<u64>) -> Vec<Interface> {
@@ -147,10 +137,10 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         let eno2 = found.iter().find(|one| one.name == "eno2").unwrap();
-        assert_eq!((eno2.mtu, eno2.gbps, eno2.rate_gbps()), (Some(9000), Some(10.0), Some(1.0)));
+        assert_eq!((eno2.mtu, eno2.gbps, eno2.shaped_gbps), (Some(9000), Some(10.0), Some(1.0)));
         assert_eq!(eno2.subnets, ["10.0.0.0/16"]);
         // Nothing is behind docker0: its speed is no fact.
         let docker0 = found.iter().find(|one| one.name == "docker0").unwrap();
-        assert_eq!((docker0.gbps, docker0.rate_gbps()), (None, None));
+        assert_eq!((docker0.gbps, docker0.shaped_gbps), (None, None));
     }
 }

@@ -58,7 +58,7 @@ impl Worker {
     }
 
     /// The coordinator's own address on this worker's connection; none within a host.
-    pub(super) fn local_address(&self) -> Option<IpAddr> {
+    pub fn local_address(&self) -> Option<IpAddr> {
         self.stream.local()
     }
 
