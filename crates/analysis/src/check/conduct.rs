@@ -251,7 +251,8 @@ impl Conductor<'_> {
         }
         let first = self.stages.pairs(None, self.left_s());
         let failed = matches!(first.outcome, Err(Failure::Job { .. }));
-        let again = (first.suspects() || failed) && self.has_time(first.took_s);
+        // Without a margin: a launch that is cut off tells no less than none.
+        let again = (first.suspects() || failed) && self.has_time(first.took_s / MARGIN);
         let second = again.then(|| self.stages.pairs(first.only_suspect(), self.left_s()));
         self.lines.extend(pairs::lines(&first, second.as_ref()));
     }

@@ -37,7 +37,7 @@ use crate::{
 const GPU_SIZE: &str = "256M";
 const HOST_SIZE: &str = "8M";
 /// The largest message of pairs where processors move the bytes.
-const HOST_PAIR_BYTES: u64 = 1 << 20;
+const HOST_PAIR_BYTES: u64 = 256 << 10;
 /// Seconds of a row, as a share of the time.
 const ROW_SHARE: f64 = 1.0 / 30.0;
 /// The least and the most of that.
