@@ -24,6 +24,8 @@ const MIN_STAGE_S: f64 = 2.0;
 const SURVEY_SHARE: f64 = 0.4;
 /// What launches of the collective beyond the second may take, as a share of the time: pairs come after them.
 const COLLECTIVE_SHARE: f64 = 0.4;
+/// Launches of pairs until one is judged: of a disturbed one nothing can be said.
+const MAX_DISTURBED: usize = 3;
 /// How much longer than the last launch the next one may take.
 const MARGIN: f64 = 1.3;
 
@@ -249,11 +251,21 @@ impl Conductor<'_> {
         if !self.has_time(0.0) {
             return self.say(Check::Pairs, Verdict::CannotTell, "there was no time left for pairs");
         }
-        let first = self.stages.pairs(None, self.left_s());
+        let mut first = self.stages.pairs(None, self.left_s());
+        let mut spent_s = 0.0;
+        // What disturbs one launch may be over in the next one.
+        for _ in 1..MAX_DISTURBED {
+            if !first.is_disturbed() || !self.has_time(first.took_s / MARGIN) {
+                break;
+            }
+            spent_s += first.took_s;
+            first = self.stages.pairs(None, self.left_s());
+        }
         let failed = matches!(first.outcome, Err(Failure::Job { .. }));
         // Without a margin: a launch that is cut off tells no less than none.
         let again = (first.suspects() || failed) && self.has_time(first.took_s / MARGIN);
         let second = again.then(|| self.stages.pairs(first.only_suspect(), self.left_s()));
+        first.took_s += spent_s;
         self.lines.extend(pairs::lines(&first, second.as_ref()));
     }
 }

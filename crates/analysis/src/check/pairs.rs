@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use busbw_core::{
     messages::Messages,
     pairs::{
-        assessment::{PairsAssessment, SlowSubject},
+        assessment::{PairsAssessment, SlowSubject, Why},
         subject::Subject as Slow,
     },
     quantity::rate,
@@ -47,6 +47,16 @@ impl PairsLaunch {
 }
 
 impl PairsLaunch {
+    /// Whether it cannot be judged since something disturbed it, which another launch may escape.
+    pub(super) fn is_disturbed(&self) -> bool {
+        self.outcome.as_ref().is_ok_and(|looks| {
+            looks.iter().any(|look| {
+                look.verdict.slow.is_empty()
+                    && look.verdict.unjudged.iter().any(|open| open.why == Why::Disturbed)
+            })
+        })
+    }
+
     /// The only test that names somebody; none where several do, or none.
     pub(super) fn only_suspect(&self) -> Option<Messages> {
         let looks = self.outcome.as_ref().ok()?;
@@ -115,7 +125,7 @@ fn named(look: &Look, second: Option<&PairsLaunch>) -> Vec<CheckLine> {
             ),
         };
         line.of(Some(subject(slow.subject, look)))
-            .figure(Some(figure(look, slow)))
+            .figure(figure(look, slow))
             .advice(finding.remedy, finding.confirm)
     };
     look.verdict.slow.iter().zip(sentences).map(line).collect()
@@ -165,17 +175,14 @@ fn subject(slow: Slow, look: &Look) -> Subject {
     }
 }
 
-/// Its level, as the class's normal level and its slowdown give it.
-fn figure(look: &Look, slow: &SlowSubject) -> Figure {
+/// Its level, as its class's normal level and its slowdown give it.
+fn figure(look: &Look, slow: &SlowSubject) -> Option<Figure> {
     let unit = look.verdict.unit;
     let named = |name: &String| look.verdict.levels.iter().find(|level| level.class == *name);
-    let level = slow.class.as_ref().and_then(named).or_else(|| look.verdict.levels.last());
-    let wanted = level.map(|level| level.value);
+    let level = slow.class.as_ref().and_then(named).or_else(|| look.verdict.levels.last())?;
     let part = slow.slower_percent / 100.0;
-    let value = wanted.map_or(f64::NAN, |wanted| {
-        wanted * if unit.more_is_better() { 1.0 - part } else { 1.0 + part }
-    });
-    Figure { value, unit: unit.name().to_owned(), size: None, wanted }
+    let value = level.value * if unit.more_is_better() { 1.0 - part } else { 1.0 + part };
+    Some(Figure { value, unit: unit.name().to_owned(), size: None, wanted: Some(level.value) })
 }
 
 /// The line of matrices that name nobody.

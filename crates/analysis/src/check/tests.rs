@@ -6,7 +6,7 @@ use busbw_core::{
     messages::Messages,
     pairs::{
         Unit,
-        assessment::{Basis, Level, PairsAssessment, SlowSubject},
+        assessment::{Basis, Level, PairsAssessment, SlowSubject, Unjudged, Why},
         subject::Subject as Slow,
     },
 };
@@ -61,6 +61,8 @@ struct Fake {
     /// Who is slow in each launch of pairs.
     slow: Vec<Vec<Slow>>,
     pairs_s: f64,
+    /// Launches of pairs that are disturbed before one is not.
+    disturbed: usize,
     busy: Option<String>,
     interrupted_at_s: Option<f64>,
     said: Vec<&'static str>,
@@ -104,7 +106,10 @@ impl Stages for Fake {
     fn pairs(&mut self, _: Option<Messages>, _: f64) -> PairsLaunch {
         self.said.push("pairs");
         self.clock_s += self.pairs_s;
-        let slow = turn(&mut self.slow).unwrap_or_default();
+        let slow = match self.disturbed {
+            0 => turn(&mut self.slow).unwrap_or_default(),
+            _ => Vec::new(),
+        };
         let slow = slow.into_iter().map(|subject| SlowSubject {
             subject,
             alternatives: Vec::new(),
@@ -127,9 +132,13 @@ impl Stages for Fake {
                 samples: 9,
             }],
             slow: slow.collect(),
-            unjudged: Vec::new(),
+            unjudged: match self.disturbed {
+                0 => Vec::new(),
+                _ => vec![Unjudged { class: "between hosts".to_owned(), why: Why::Disturbed }],
+            },
             cleared: Vec::new(),
         };
+        self.disturbed = self.disturbed.saturating_sub(1);
         let labels = ["a", "b", "c", "d"].map(|host| format!("{host} core 0")).to_vec();
         let look = Look { test: Messages::Bandwidth, labels, verdict };
         PairsLaunch { outcome: Ok(vec![look]), took_s: self.pairs_s }
@@ -208,6 +217,19 @@ fn a_slow_rank_is_measured_in_a_second_launch() {
     let lines = conduct(&mut slow, &minute());
     assert_eq!(decide(&lines, false, false).decision, Decision::LetThrough);
     assert!(lines.last().unwrap().text.ends_with("there was no time to measure it again"));
+}
+
+#[test]
+fn a_disturbed_launch_is_no_launch() {
+    let rank = vec![Slow::Rank { rank: 2 }];
+    let many = |fake: &Fake| fake.said.iter().filter(|said| **said == "pairs").count();
+    let mut fake = Fake { slow: vec![rank.clone()], disturbed: 1, ..fast() };
+    let lines = conduct(&mut fake, &minute());
+    assert_eq!((many(&fake), decide(&lines, false, false).decision), (3, Decision::Blocked));
+    assert_eq!(lines.last().unwrap().took_s, 24.0);
+    let mut always = Fake { slow: vec![rank], disturbed: 9, ..fast() };
+    let lines = conduct(&mut always, &minute());
+    assert_eq!((many(&always), decide(&lines, false, false).decision), (3, Decision::LetThrough));
 }
 
 #[test]
