@@ -80,6 +80,7 @@ fn check(
         within_s: arguments.within,
         baseline,
         least_percent: arguments.fail_below_limit,
+        keeps_records: arguments.record.is_some(),
         only: arguments.only.clone(),
     };
     let lines = conduct(&mut machines, &asked);

@@ -68,6 +68,8 @@ pub struct Asked {
     pub baseline: Option<Side>,
     /// Percent of the limit that the collective must reach.
     pub least_percent: Option<f64>,
+    /// Whether records are kept, so that a later check may take them for its baseline.
+    pub keeps_records: bool,
     /// The checks to make; empty for all.
     pub only: Vec<Check>,
 }
@@ -172,7 +174,8 @@ impl Conductor<'_> {
 
     /// Measures the collective and holds it against its limit and the baseline. Returns why pairs are needed.
     fn collective(&mut self) -> Option<&'static str> {
-        let wanted = if self.asked.baseline.is_some() { MIN_LAUNCHES } else { LAUNCHES };
+        let compared = self.asked.baseline.is_some() || self.asked.keeps_records;
+        let wanted = if compared { MIN_LAUNCHES } else { LAUNCHES };
         let launches = self.launches(wanted);
         let figures = completed(&launches);
         self.lines.push(collective::line(&launches));
@@ -223,7 +226,7 @@ impl Conductor<'_> {
             let last_s = launches.last().map_or(0.0, |launch| launch.took_s);
             let spent_s = self.stages.elapsed_s() - begun + last_s;
             let enough = launches.len() >= 2
-                && self.asked.baseline.is_none()
+                && wanted == LAUNCHES
                 && spent_s > COLLECTIVE_SHARE * self.asked.within_s;
             if !self.has_time(last_s) || enough || lost >= 2 || failed >= TWICE {
                 break;
