@@ -28,7 +28,7 @@ use std::io::Write;
 
 use crate::{
     compare,
-    options::CheckingArguments,
+    options::{CheckingArguments, mistake},
     sweep::{Interruption, say},
     within_job::{self, Leader},
 };
@@ -51,8 +51,8 @@ pub fn run(arguments: &CheckingArguments, args: &[OsString]) -> Result<Exit> {
 /// # Errors
 /// It is the user's own mistake.
 fn untold(arguments: &CheckingArguments, error: anyhow::Error) -> Result<Exit> {
-    if error.downcast_ref::<ExitError>().is_some_and(|known| known.exit() == Exit::Usage) {
-        return Err(error);
+    if let Some(text) = mistake(&error) {
+        return Err(ExitError::new(Exit::Usage, text).into());
     }
     let line = CheckLine::new(Check::Doctor, Verdict::CannotTell, "");
     let decision = decide(&[line], arguments.fail_closed, false).decision;

@@ -25,7 +25,7 @@ mod sweeping;
 
 pub use arguments::{BenchArguments, units_of};
 pub use checking::{CheckingArguments, words_of_pairs};
-pub use command_line::{Command, job_words, parse};
+pub use command_line::{Command, job_words, mistake, parse};
 pub use environment::Environment;
 pub(crate) use grammar::grammar;
 pub use installing::{CompletionsArguments, ManArguments};

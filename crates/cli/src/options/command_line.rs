@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use busbw_core::{
     Benchmark, Collective,
+    exit::{Exit, ExitError},
     hidden_commands::{AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK, RULE, SURVEY, TIED},
     plan::Style,
 };
@@ -120,6 +121,15 @@ pub enum Command {
 /// with, but for what concerns the launcher.
 pub fn job_words(args: &[OsString]) -> Vec<OsString> {
     without_launching(canonical(args.to_vec()).split_off(1))
+}
+
+/// What is wrong with the words, if the error is a mistake in them.
+pub fn mistake(error: &anyhow::Error) -> Option<String> {
+    if let Some(known) = error.downcast_ref::<ExitError>() {
+        return (known.exit() == Exit::Usage).then(|| known.to_string());
+    }
+    let text = error.downcast_ref::<clap::Error>()?.to_string();
+    Some(text.trim().trim_start_matches("error: ").to_owned())
 }
 
 /// Reads the command line.
