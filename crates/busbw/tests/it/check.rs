@@ -94,6 +94,32 @@ fn a_launcher_that_fails_lets_the_job_start() {
     assert_eq!(check(&format!("{words} --fail-closed")).status.code(), Some(1));
 }
 
+/// Two processes as torchrun starts them: process 0 decides and prints, both exit with its code.
+#[test]
+fn a_launchers_job_is_checked_by_its_processes() {
+    for (fault, expected) in [("", 0), ("--fault rank=1,phase=timed,do=corrupt:3", 1)] {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let start = |rank: &str| {
+            command(&format!("--backend net -b 4K -e 4K --json {fault}"))
+                .envs([("RANK", rank), ("LOCAL_RANK", rank)])
+                .envs([("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "2")])
+                .envs([("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", &port.to_string())])
+                .env("BUSBW_JOB_SECRET", "check")
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        };
+        let [first, second] = ["0", "1"].map(start).map(|child| child.wait_with_output().unwrap());
+        assert_eq!(first.status.code(), Some(expected), "{}", said(&first));
+        assert_eq!(second.status.code(), Some(expected), "{}", said(&second));
+        assert!(second.stdout.is_empty());
+        let report = report(&first);
+        assert_eq!(report.ranks, Some(2), "{report:?}");
+        assert_eq!(report.decision == Decision::Blocked, expected == 1);
+    }
+}
+
 #[test]
 fn mistakes_are_the_users() {
     for (words, expected) in [

@@ -96,7 +96,8 @@ fn completed(launch: &Launch) -> Result<&Folded, Failure> {
 /// Whose failure it is. A record begins when all ranks have come together: before that nothing tells the launcher's
 /// failure from a host's.
 fn failure(code: u8, text: &str, record: Option<&Folded>) -> Failure {
-    let text = text.trim_end_matches('.').to_owned();
+    // The record goes with this process, unless the user keeps it.
+    let text = text.trim_end_matches('.').trim_end_matches("; its record says where").to_owned();
     let blames = [Exit::Library, Exit::Timeout, Exit::RankLost, Exit::WrongData].map(Exit::code);
     let (true, Some(record)) = (blames.contains(&code), record) else {
         return Failure::Tool(text);
