@@ -317,8 +317,108 @@ impl Here {
 }
 
 #[cfg(test)]
+impl JobHost {
+    /// A host with these interfaces, these active ports, and GPUs of an NVLink clique.
+    pub(super) fn made_up(
+        name: &str,
+        interfaces: &[(&str, f64)],
+        ports: &[(&str, bool)],
+        clique: Option<u32>,
+    ) -> JobHost {
+        use busbw_hardware::topology::{Device, Ends, Fabric, Gpu, Parent, System};
+        let interface = |(name, gbps): &(&str, f64)| Interface {
+            name: (*name).to_owned(),
+            gbps: Some(*gbps),
+            mtu: Some(9000),
+            ..Interface::default()
+        };
+        let port = |(device, ethernet): &(&str, bool)| RdmaPort {
+            device: (*device).to_owned(),
+            number: 1,
+            ethernet: *ethernet,
+            state: "ACTIVE".to_owned(),
+        };
+        let fabric = clique.map(|clique| Fabric {
+            state: "completed".to_owned(),
+            cluster: Some("c1".to_owned()),
+            clique,
+        });
+        let gpu = Device {
+            address: "0000:01:00.0".to_owned(),
+            parent: Parent::Cpu(0),
+            class: None,
+            vendor: None,
+            device: None,
+            subsystem_vendor: None,
+            subsystem_device: None,
+            link: Ends::default(),
+            host_bridge: None,
+            peers: Vec::new(),
+            gpu: Some(Gpu { fabric, ..Gpu::default() }),
+            nets: Vec::new(),
+        };
+        let survey = HostSurvey {
+            findings: Vec::new(),
+            interfaces: interfaces.iter().map(interface).collect(),
+            ports: ports.iter().map(port).collect(),
+            variables: BTreeMap::new(),
+            system: System { devices: vec![gpu], ..System::default() },
+        };
+        JobHost { name: name.to_owned(), survey }
+    }
+}
+
+#[cfg(test)]
+impl Here {
+    /// The same job on these hosts.
+    pub(super) fn on(self, hosts: Vec<JobHost>) -> Here {
+        Here { interfaces: interfaces(&hosts), ports: ports(&hosts), hosts, ..self }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What one host lacks no rank can be told to use.
+    #[test]
+    fn what_all_hosts_have() {
+        let a = JobHost::made_up(
+            "a",
+            &[("eth0", 1.0), ("eth1", 1.0), ("lo", 1.0)],
+            &[("mlx5_0", false)],
+            None,
+        );
+        let b = JobHost::made_up("b", &[("eth0", 1.0), ("lo", 1.0)], &[("mlx5_0", true)], None);
+        let here = Here::rehearsal(2).on(vec![a, b]);
+        let why: Vec<(&str, Option<&str>)> = here
+            .interfaces
+            .iter()
+            .map(|one| (one.name.as_str(), one.unusable.as_deref()))
+            .collect();
+        let expected = [
+            ("eth0", None),
+            ("eth1", Some("on b there is no eth1")),
+            ("lo", Some("lo reaches its own host only")),
+        ];
+        assert_eq!(why, expected);
+        let why: Vec<&str> =
+            here.ports.iter().filter_map(|port| port.unusable.as_deref()).collect();
+        assert_eq!(why, ["on b there is no port mlx5_0/1", "on a there is no port mlx5_0/1"]);
+    }
+
+    /// NVLink spans hosts whose GPUs are in one clique.
+    #[test]
+    fn cliques_of_hosts() {
+        let here = |cliques: [Option<u32>; 2]| {
+            let host = |(name, clique)| JobHost::made_up(name, &[], &[], clique);
+            Here::rehearsal(2).on(["a", "b"].into_iter().zip(cliques).map(host).collect())
+        };
+        assert_eq!(here([Some(1), Some(1)]).no_mnnvl(), None);
+        assert!(here([Some(1), Some(2)]).no_mnnvl().unwrap().contains("a and b"));
+        assert!(here([Some(1), None]).no_mnnvl().unwrap().contains("GPUs of b are not registered"));
+        assert!(Here::rehearsal(2).no_mnnvl().unwrap().starts_with("one host"));
+    }
 
     #[test]
     fn lists_of_devices() {

@@ -185,3 +185,78 @@ pub(super) fn plugin(here: &Here) -> Option<Profile> {
 fn file_name(path: &Path) -> String {
     path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use busbw_core::plan::MovedBy;
+
+    use super::*;
+    use crate::transports::{machine::JobHost, profile::profiles};
+
+    fn told(here: &Here) -> Vec<String> {
+        let told = |profile: Profile| match &profile.waived {
+            Some(why) => format!("{}: {why}", profile.name()),
+            None => {
+                let set = profile.environment.variables.iter().map(ToString::to_string);
+                format!("{}: {}", profile.name(), set.collect::<Vec<_>>().join(" "))
+            }
+        };
+        profiles(here).into_iter().map(told).collect()
+    }
+
+    fn two_hosts(clique: Option<u32>) -> Vec<JobHost> {
+        let host = |name| {
+            let interfaces = [("eth0", 1.0), ("eth1", 100.0), ("lo", 1.0)];
+            JobHost::made_up(name, &interfaces, &[("mlx5_0", false), ("mlx5_1", false)], clique)
+        };
+        vec![host("a"), host("b")]
+    }
+
+    /// The transports between two hosts with NVLink between them, two InfiniBand adapters each and two networks.
+    #[test]
+    fn two_hosts_of_four() {
+        let between = "NCCL_NVLS_ENABLE=0 NCCL_MNNVL_ENABLE=0";
+        let both = "NCCL_NET=IB NCCL_IB_HCA==mlx5_0:1,mlx5_1:1";
+        let expected = [
+            "nvls: NCCL_ALGO=NVLS,NVLSTree".to_owned(),
+            format!("p2p: {between}"),
+            "mnnvl: NCCL_NVLS_ENABLE=0".to_owned(),
+            format!("shm: {between} NCCL_P2P_DISABLE=1"),
+            format!("ib:mlx5_0: {between} NCCL_NET=IB NCCL_IB_HCA==mlx5_0:1"),
+            format!("ib:mlx5_1: {between} NCCL_NET=IB NCCL_IB_HCA==mlx5_1:1"),
+            format!("ib:all: {between} {both}"),
+            format!("ib:gpudirect: {between} {both} NCCL_NET_GDR_LEVEL=SYS"),
+            format!("ib:no-gpudirect: {between} {both} NCCL_NET_GDR_LEVEL=LOC"),
+            "roce: no RDMA port is of this kind".to_owned(),
+            format!("socket:eth0: {between} NCCL_NET=Socket NCCL_SOCKET_IFNAME==eth0"),
+            format!("socket:eth1: {between} NCCL_NET=Socket NCCL_SOCKET_IFNAME==eth1"),
+            "socket:lo: lo reaches its own host only".to_owned(),
+            "sharp: NCCL_COLLNET_ENABLE=1 NCCL_ALGO=CollnetDirect,CollnetChain NCCL_NVLS_ENABLE=0"
+                .to_owned(),
+            "default: ".to_owned(),
+        ];
+        assert_eq!(told(&Here::rehearsal(8).on(two_hosts(Some(1)))), expected);
+        // One rank a host has no peer within it, and without a fabric NVLink ends at the host.
+        let all = told(&Here::rehearsal(2).on(two_hosts(None)));
+        for waived in
+            ["p2p: each node has one rank", "shm: each node", "mnnvl: the GPUs of a are not"]
+        {
+            assert!(all.iter().any(|one| one.starts_with(waived)), "{waived}: {all:#?}");
+        }
+    }
+
+    /// Without GPUs a net plugin has the networks, and nothing else.
+    #[test]
+    fn two_hosts_of_the_net_backend() {
+        let here = Here { moved_by: MovedBy::NetPlugin, ..Here::rehearsal(2) };
+        let all = told(&here.on(two_hosts(None)));
+        for expected in [
+            "socket:eth0: NCCL_SOCKET_IFNAME==eth0",
+            "socket:eth1: NCCL_SOCKET_IFNAME==eth1",
+            "p2p: the net backend moves host memory; this transport needs GPUs",
+            "ib: busbw's net plugin has no verbs: --net-plugin PATH measures one that has",
+        ] {
+            assert!(all.iter().any(|one| one == expected), "{expected}: {all:#?}");
+        }
+    }
+}

@@ -43,7 +43,12 @@ pub fn interfaces(root: &Root, shaper: impl Fn(&str) -> Option<u64>) -> Vec<Inte
         .filter(|name| name != "bonding_masters")
         .map(|name| {
             let at = format!("sys/class/net/{name}");
-            let state = root.text(format!("{at}/operstate")).unwrap_or_default();
+            // The kernel updates the state up to a second after the carrier (net/core/link_watch.c).
+            let carrier = root.text(format!("{at}/carrier")).is_some_and(|text| text == "1");
+            let state = match carrier {
+                true => "up".to_owned(),
+                false => root.text(format!("{at}/operstate")).unwrap_or_default(),
+            };
             let unusable = match state.trim() {
                 "up" | "unknown" if addressed.contains(&name.as_str()) => None,
                 "up" | "unknown" => Some(format!("{name} has no address")),
