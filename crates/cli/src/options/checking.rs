@@ -36,7 +36,12 @@ pub struct CheckingArguments {
     #[arg(long = "fail-below-limit", value_name = "SHARE", value_parser = share)]
     pub fail_below_limit: Option<f64>,
     /// The machine, for its limit: a name or file that busbw topo reads [default: the record's]
-    #[arg(long, value_name = "NAME|FILE", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "NAME|FILE",
+        hide_short_help = true,
+        long_help = "The machine, for its limit: a name or file that busbw topo reads [default: the record's]"
+    )]
     pub machine: Option<String>,
     /// Exit with 1 where something cannot be told, too
     #[arg(long = "fail-closed")]
@@ -54,10 +59,20 @@ pub struct CheckingArguments {
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
     /// Write OpenMetrics text to this file, too [default: none]
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        hide_short_help = true,
+        long_help = "Write OpenMetrics text to this file, too [default: none]"
+    )]
     pub openmetrics: Option<PathBuf>,
     /// Keep the records of all launches, and the result, in this folder [default: none is kept]
-    #[arg(long, value_name = "FOLDER", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        hide_short_help = true,
+        long_help = "Keep the records of all launches, and the result, in this folder [default: none is kept]"
+    )]
     pub record: Option<PathBuf>,
     /// The collective
     #[arg(value_name = "COLLECTIVE", default_value = "all_reduce")]
