@@ -47,6 +47,8 @@ cat record-*.jsonl a/*.jsonl "$root"/crates/busbw/tests/records/*.jsonl >record.
 grep '^{"pairs_schema"' "$root/docs/report.md" >pairs.out
 "$busbw" lint --json "$cases"/*.md >lint.out 2>/dev/null || true
 "$busbw" doctor --json >doctor.out || true
+"$busbw" check --backend host -g 2 -b 4K -e 4K --json >check.out 2>/dev/null
+"$busbw" check --backend host -g 2 -b 4K -e 4K --fault rank=1,phase=timed,do=corrupt:3 --json >>check.out 2>/dev/null || true
 for file in "$cases"/*.xml dgx-h100 gb200-nvl72; do "$busbw" topo --json "$file" 2>/dev/null || true; done >topo.out
 for name in $("$busbw" schema | cut -d ' ' -f 1); do "$busbw" schema "$name" >"$name.schema"; done
 

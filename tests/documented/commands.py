@@ -11,7 +11,7 @@ NEEDS = re.compile(
     r"|a container engine|root|man|your program|that plugin|half an hour|a quarter of an hour)\b"
 )
 # Exit code 1 of these is an answer, not a failure.
-ANSWERS = re.compile(r"\bbusbw (doctor|lint|pairs .*--strict)\b")
+ANSWERS = re.compile(r"\bbusbw (doctor|check|lint|pairs .*--strict)\b")
 COMMAND = re.compile(r"^(?:\w+=\S+ )*(?:(?:mpirun|srun|salloc|torchrun|sudo|kubectl) .*)?busbw [a-z-]")
 REPOSITORY = re.compile(r"(^|\s)(cargo|(tests|tools|target|bench|fuzz|web)/)")
 

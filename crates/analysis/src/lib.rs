@@ -2,6 +2,8 @@
 //! Not how they are read (`busbw-logs`), and nothing is measured.
 #![forbid(unsafe_code)]
 
+/// Whether a set of hosts is fit for a job.
+pub mod check;
 /// What sets of runs say about each other.
 pub mod comparison;
 /// What a measurement says.

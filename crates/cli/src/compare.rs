@@ -24,6 +24,8 @@ use self::{
     limit_gate::LimitGate,
     sides::{Source, agree_on_ranks, resolve},
 };
+pub(crate) use sides::side;
+
 use crate::options::CompareArguments;
 use busbw_core::exit::ExitError;
 use busbw_core::{printable::Printable, quantity::count};

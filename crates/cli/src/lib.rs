@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod algorithms_command;
+mod check;
 mod compare;
 mod completions_command;
 mod doctor_command;
@@ -116,6 +117,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Topo(arguments) => topo_command::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments, &args),
         Command::Transports(arguments) => transports::run(&arguments, &args),
+        Command::Check(arguments) => check::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Survey => survey::run(&args),
         Command::Agent => launchers::agent(),

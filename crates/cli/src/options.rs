@@ -2,6 +2,7 @@
 //! Not the plan's execution, and clap stays in here: nothing behind this module knows of it.
 
 mod arguments;
+mod checking;
 mod command_line;
 mod defaults;
 mod environment;
@@ -23,7 +24,8 @@ mod suspicious_options;
 mod sweeping;
 
 pub use arguments::{BenchArguments, units_of};
-pub use command_line::{Command, job_words, parse};
+pub use checking::{CheckingArguments, words_of_pairs};
+pub use command_line::{Command, job_words, mistake, parse};
 pub use environment::Environment;
 pub(crate) use grammar::grammar;
 pub use installing::{CompletionsArguments, ManArguments};

@@ -7,7 +7,7 @@ mod csv;
 mod destination;
 mod environment;
 mod interruption;
-mod launch;
+pub(crate) mod launch;
 mod prepared;
 mod progress;
 mod readers;
@@ -33,6 +33,8 @@ pub use environment::{Environment, Variable};
 pub(crate) use {
     csv::csv,
     destination::Destination,
+    interruption::Interruption,
+    launch::Launch,
     prepared::Prepared,
     rows::{tried, untried},
     table::{cells, digits, figure, foot, head, multiple, table},
@@ -47,7 +49,6 @@ use crate::{
 use busbw_core::exit::ExitError;
 use busbw_render::answer::answer;
 use busbw_store as store;
-use interruption::Interruption;
 use launch::Started;
 use progress::Progress;
 use turns::Job;
@@ -146,7 +147,7 @@ pub(crate) fn measure(
     let turns = turns::take(
         &job,
         environments,
-        &Started { leader, interruption: &interruption },
+        &Started { leader, interruption: &interruption, until: None },
         |environment, launch| {
             let name = environments.get(environment).map_or("", |one| one.name.as_str());
             destination.of_launch(name, launch)

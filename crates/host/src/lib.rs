@@ -6,6 +6,8 @@
 pub mod counters;
 /// The preflight of a node.
 pub mod doctor;
+/// Whether others use it.
+pub mod in_use;
 /// What this machine is.
 pub mod machine;
 /// Nodes as files, for tests.

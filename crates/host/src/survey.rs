@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     doctor::{self, Fingerprint, Node},
+    in_use,
     machine::{self, Interface},
     topo,
 };
@@ -20,6 +21,9 @@ use busbw_store as store;
 pub struct Survey {
     /// Its host, its number, and the facts that are compared among ranks.
     pub fingerprint: Fingerprint,
+    /// What others use of the host: a phrase for each GPU and network device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_use: Vec<String>,
     /// Of the host, once: by its first process, or by each where a process does not know its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSurvey>,
@@ -71,7 +75,8 @@ impl Survey {
     /// `whole` says so.
     pub fn take(node: &Node, rank: usize, gpu: Option<u32>, whole: bool) -> Survey {
         let fingerprint = Fingerprint::take(node, &machine::host_name(), rank, gpu);
-        Survey { fingerprint, host: whole.then(|| HostSurvey::take(node)) }
+        let in_use = if whole { in_use::in_use(node) } else { Vec::new() };
+        Survey { fingerprint, in_use, host: whole.then(|| HostSurvey::take(node)) }
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod algorithms;
 mod built_shims;
+mod check;
 mod commands;
 mod compare;
 mod counters;

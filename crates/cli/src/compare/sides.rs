@@ -172,6 +172,14 @@ fn read(word: &Path) -> Result<Source> {
     Ok(side)
 }
 
+/// The figures that a word of the command line names, as one side.
+///
+/// # Errors
+/// It is no file, run or reference, or cannot be read.
+pub(crate) fn side(word: &Path) -> Result<Side> {
+    Ok(read(word)?.side)
+}
+
 fn is_record(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "json" || extension == "jsonl")
 }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use busbw_core::{
     Benchmark, Collective,
+    exit::{Exit, ExitError},
     hidden_commands::{AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK, RULE, SURVEY, TIED},
     plan::Style,
 };
@@ -13,6 +14,7 @@ use clap::{ArgMatches, ColorChoice, Command as Grammar, FromArgMatches};
 
 use super::{
     arguments::BenchArguments,
+    checking::{CHECK, CheckingArguments},
     getopt::canonical,
     grammar::{COLOR, bench_grammar, grammar, with_hidden},
     installing::{CompletionsArguments, ManArguments},
@@ -81,6 +83,8 @@ pub enum Command {
     Sweep(Box<SweepArguments>),
     /// Measure one job over each transport.
     Transports(Box<TransportsArguments>),
+    /// Say whether a set of hosts is fit for a job.
+    Check(Box<CheckingArguments>),
     /// Be a rank that `doctor` asks for its fingerprint.
     Fingerprint {
         /// Which.
@@ -117,6 +121,15 @@ pub enum Command {
 /// with, but for what concerns the launcher.
 pub fn job_words(args: &[OsString]) -> Vec<OsString> {
     without_launching(canonical(args.to_vec()).split_off(1))
+}
+
+/// What is wrong with the words, if the error is a mistake in them.
+pub fn mistake(error: &anyhow::Error) -> Option<String> {
+    if let Some(known) = error.downcast_ref::<ExitError>() {
+        return (known.exit() == Exit::Usage).then(|| known.to_string());
+    }
+    let text = error.downcast_ref::<clap::Error>()?.to_string();
+    Some(text.trim().trim_start_matches("error: ").to_owned())
 }
 
 /// Reads the command line.
@@ -175,6 +188,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "transports" => {
             Command::Transports(Box::new(TransportsArguments::from_arg_matches(matches)?))
         }
+        CHECK => Command::Check(Box::new(CheckingArguments::from_arg_matches(matches)?)),
         FINGERPRINT => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         AGENT => Command::Agent,
         SURVEY => Command::Survey,

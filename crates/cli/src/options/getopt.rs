@@ -8,6 +8,7 @@ use clap::{Args, Command as Grammar};
 
 use super::{
     arguments::BenchArguments,
+    checking::{self, CHECK},
     command_line::old_name,
     grammar::{HELP, VERSION},
     osu,
@@ -38,6 +39,10 @@ pub(super) fn canonical(mut args: Vec<OsString>) -> Vec<OsString> {
     }
     if args.get(1).and_then(|word| word.to_str()).is_some_and(|word| SWEEPING.contains(&word)) {
         let words = sorted(&args.split_off(2));
+        args.extend(words);
+    }
+    if args.get(1).is_some_and(|word| word == CHECK) {
+        let words = checking::sorted(&args.split_off(2));
         args.extend(words);
     }
     let is_bench = args

@@ -17,6 +17,7 @@ use clap::{
 
 use super::{
     arguments::BenchArguments,
+    checking::{CHECK, CheckingArguments},
     defaults::with_defaults,
     help::{self, Below},
     installing::{CompletionsArguments, ManArguments},
@@ -134,6 +135,11 @@ fn commands() -> Vec<Grammar> {
             TransportsArguments::augment_args(Grammar::new("transports")),
             "Measure one job over each transport; prove which one ran",
             &help::TRANSPORTS,
+        ),
+        with(
+            CheckingArguments::augment_args(Grammar::new(CHECK)),
+            "Say whether a set of hosts is fit for a job, and who is not",
+            &help::CHECK,
         ),
         with(
             ExplainArguments::augment_args(Grammar::new("explain")),

@@ -86,7 +86,7 @@ fn ratio(text: &str) -> Result<f64, String> {
 }
 
 /// `80%` or `0.8`, as percent.
-fn share(text: &str) -> Result<f64, String> {
+pub(super) fn share(text: &str) -> Result<f64, String> {
     let wrong = || format!("'{text}' is no share of a limit such as 80% or 0.8");
     let share: f64 = match text.strip_suffix('%') {
         Some(percent) => percent.trim_end().parse().map_err(|_| wrong())?,

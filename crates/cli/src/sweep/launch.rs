@@ -50,7 +50,9 @@ pub struct Started<'a> {
     /// The launcher's job in which every process has a part of each launch; none where this program starts it.
     pub(crate) leader: Option<&'a Leader>,
     /// Whether the user has interrupted this program.
-    pub(super) interruption: &'a Interruption,
+    pub(crate) interruption: &'a Interruption,
+    /// When a launch that has not ended is ended; none where it may take as long as it likes.
+    pub(crate) until: Option<Instant>,
 }
 
 /// Runs `words` in `environment`, with a record at `path`.
@@ -88,7 +90,8 @@ pub fn run(
         .name("stderr".to_owned())
         .spawn(move || stderr.map(tail).unwrap_or_default())
         .context("cannot start a thread for the stderr of a launch")?;
-    let code = follow(&mut child, interruption)?;
+    let code = follow(&mut child, started)?;
+    let late = started.until.is_some_and(|until| Instant::now() >= until);
     let settled = started.leader.map_or(Ok(()), Leader::settle);
     let took = begun.elapsed();
     let said = reader.join().unwrap_or_default();
@@ -101,18 +104,25 @@ pub fn run(
         code => failure(code, record.as_ref(), &said)
             .or(settled.err().map(|error| (error.exit().code(), error.to_string()))),
     };
+    let timeout = || {
+        let text = format!("it was ended after {:.0} s: its time was over", took.as_secs_f64());
+        (Exit::Interrupted.code(), text)
+    };
+    let failure = failure.map(|why| if late { timeout() } else { why });
     Ok(Launch { path: path.to_owned(), record, took, failure })
 }
 
 /// Waits for the end. Returns the exit code, or `None` where a signal ended it.
-fn follow(child: &mut Child, interruption: &Interruption) -> Result<Option<i32>> {
+fn follow(child: &mut Child, started: &Started<'_>) -> Result<Option<i32>> {
+    let interruption = started.interruption;
     let mut signalled = None;
     let mut told = false;
     loop {
         if let Some(status) = child.try_wait().context("cannot wait for a launch")? {
             return Ok(status.code());
         }
-        if interruption.is_interrupted() {
+        let is_late = started.until.is_some_and(|until| Instant::now() >= until);
+        if interruption.is_interrupted() || is_late {
             let since = *signalled.get_or_insert_with(Instant::now);
             if !told && since.elapsed() > SIGNAL_GRACE {
                 told = true;

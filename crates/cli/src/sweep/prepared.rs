@@ -132,6 +132,21 @@ impl Prepared {
         self.arguments.timeout.is_some()
     }
 
+    /// Whether the user names sizes.
+    pub(crate) fn names_sizes(&self) -> bool {
+        self.arguments.min_bytes.is_some() || self.arguments.max_bytes.is_some()
+    }
+
+    /// The largest size that the user names, bytes.
+    pub(crate) fn largest_size(&self) -> Option<u64> {
+        self.names_sizes().then(|| self.plan().max_bytes)
+    }
+
+    /// Whether the user limits the time of rows (`--row-time`).
+    pub(crate) fn names_row_time(&self) -> bool {
+        self.arguments.row_time.is_some()
+    }
+
     /// The GPUs that it would use.
     pub(crate) fn gpus(&self) -> Option<&busbw_runner::backend::nccl::Gpus> {
         self.request.resources.gpus.as_ref()

@@ -78,7 +78,7 @@ impl JobHost {
     /// The hosts that surveys describe, in their order.
     pub fn all(surveys: Vec<Survey>) -> Vec<JobHost> {
         let mut hosts: Vec<JobHost> = Vec::new();
-        for Survey { fingerprint, host } in surveys {
+        for Survey { fingerprint, host, .. } in surveys {
             if let Some(survey) = host.filter(|_| hosts.iter().all(|h| h.name != fingerprint.host))
             {
                 hosts.push(JobHost { name: fingerprint.host, survey });

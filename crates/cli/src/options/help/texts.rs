@@ -170,6 +170,20 @@ pub(in crate::options) const TRANSPORTS: Below = Below {
     exits: "0 all that can run here ran, else that of the first that failed; 2 usage, 5 none can run here, 130 interrupted",
 };
 
+/// Below the options of `busbw check`.
+pub(in crate::options) const CHECK: Below = Below {
+    notes: &[
+        "Every host's doctor, and what hosts have unlike each other; one collective, started afresh some times; messages between pairs where the collective is slow, where nothing tells how fast it should be, or where time allows. A line each: pass, fail, cannot tell, waived. A fault that two readings or launches show is a failure and blocks; whatever cannot be told lets the job start, and stderr says so. Nothing is written on the hosts: docs/check.md.",
+    ],
+    examples: &[
+        ("busbw check -g 2 --backend host", "this host alone"),
+        ("busbw check -H a:8,b:8 --within 10m", "needs two hosts"),
+        ("busbw check -H a:8,b:8 --fail-below-limit 80%", "needs two hosts"),
+        ("busbw check --only doctor,settings", "loads nothing"),
+    ],
+    exits: "0 no fault, or it cannot be told; 1 a fault, or with --fail-closed something cannot be told; 2 usage, 130 interrupted",
+};
+
 /// Below the options of `busbw show`.
 pub(in crate::options) const SHOW: Below = Below {
     notes: &[],

@@ -1,0 +1,308 @@
+//! From launches of `busbw pairs` to lines: a subject that two launches name is at fault.
+//! Not the verdict on one launch (`busbw_core::pairs`).
+
+use std::collections::BTreeSet;
+
+use busbw_core::{
+    messages::Messages,
+    pairs::{
+        assessment::{PairsAssessment, SlowSubject, Why},
+        subject::Subject as Slow,
+    },
+    quantity::rate,
+};
+
+use super::{
+    collective::Failure,
+    report::{Check, CheckLine, Figure, Subject, Verdict},
+};
+
+/// One launch of pairs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PairsLaunch {
+    /// A matrix for each test, or why there is none.
+    pub outcome: Result<Vec<Look>, Failure>,
+    /// Seconds that it took.
+    pub took_s: f64,
+}
+
+/// A matrix's verdict.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Look {
+    /// Latency or bandwidth.
+    pub test: Messages,
+    /// The names of the ranks.
+    pub labels: Vec<String>,
+    /// The verdict on it.
+    pub verdict: PairsAssessment,
+}
+
+impl PairsLaunch {
+    /// Whether it names somebody, so that a second launch must decide.
+    pub(super) fn suspects(&self) -> bool {
+        self.outcome
+            .as_ref()
+            .is_ok_and(|looks| looks.iter().any(|look| !look.verdict.slow.is_empty()))
+    }
+}
+
+impl PairsLaunch {
+    /// Whether it cannot be judged since something disturbed it, which another launch may escape.
+    pub(super) fn is_disturbed(&self) -> bool {
+        self.outcome.as_ref().is_ok_and(|looks| {
+            looks.iter().any(|look| {
+                look.verdict.slow.is_empty()
+                    && look.verdict.unjudged.iter().any(|open| open.why == Why::Disturbed)
+            })
+        })
+    }
+
+    /// The only test that names somebody; none where several do, or none.
+    pub(super) fn only_suspect(&self) -> Option<Messages> {
+        let looks = self.outcome.as_ref().ok()?;
+        let mut suspects = looks.iter().filter(|look| !look.verdict.slow.is_empty());
+        let first = suspects.next()?;
+        (looks.len() > 1 && suspects.next().is_none()).then_some(first.test)
+    }
+}
+
+/// The lines of one launch, and of a second one where the first names somebody.
+pub(super) fn lines(first: &PairsLaunch, second: Option<&PairsLaunch>) -> Vec<CheckLine> {
+    let took_s = first.took_s + second.map_or(0.0, |launch| launch.took_s);
+    let looks = match &first.outcome {
+        Ok(looks) => looks,
+        Err(Failure::Tool(why)) => {
+            return vec![CheckLine {
+                took_s,
+                ..CheckLine::new(Check::Pairs, Verdict::CannotTell, why)
+            }];
+        }
+        Err(Failure::Job { text, who }) => {
+            let subject = who.as_ref().map(|who| Subject::host(&who.host));
+            let again = second.is_some_and(|launch| {
+                matches!(&launch.outcome, Err(Failure::Job { who: other, .. })
+                    if other.as_ref().map(|w| &w.host) == who.as_ref().map(|w| &w.host))
+            });
+            let line = CheckLine::fault(Check::Pairs, 1 + u32::from(again), text.clone());
+            return vec![CheckLine { took_s, ..line.of(subject) }];
+        }
+    };
+    let mut lines: Vec<CheckLine> = looks.iter().flat_map(|look| named(look, second)).collect();
+    if lines.is_empty() {
+        lines.push(nobody(looks));
+    }
+    if let Some(line) = lines.first_mut() {
+        line.took_s = took_s;
+    }
+    lines
+}
+
+/// The lines of the subjects that a matrix names.
+fn named(look: &Look, second: Option<&PairsLaunch>) -> Vec<CheckLine> {
+    let sentences = look.verdict.findings(&look.labels);
+    let again = second.map(|launch| &launch.outcome);
+    let other = again.and_then(|outcome| outcome.as_ref().ok()).map(|looks| {
+        let same = looks.iter().filter(|other| other.test == look.test);
+        same.flat_map(|other| &other.verdict.slow).collect::<Vec<&SlowSubject>>()
+    });
+    let line = |(slow, finding): (&SlowSubject, busbw_core::finding::Finding)| {
+        let text = format!("{}: {}", look.test.name(), finding.cause);
+        let line = match (&other, &again) {
+            (Some(others), _) if others.iter().any(|other| is_same(look, slow, other)) => {
+                CheckLine::fault(Check::Pairs, 2, format!("{text}; a second launch names it, too"))
+            }
+            (Some(_), _) => {
+                let text = format!("{text}; a second launch did not find it");
+                CheckLine { measured: 1, ..CheckLine::new(Check::Pairs, Verdict::Pass, text) }
+            }
+            (None, Some(Err(Failure::Tool(why) | Failure::Job { text: why, .. }))) => {
+                CheckLine::fault(Check::Pairs, 1, format!("{text}; a second launch failed: {why}"))
+            }
+            (None, _) => CheckLine::fault(
+                Check::Pairs,
+                1,
+                format!("{text}; there was no time to measure it again"),
+            ),
+        };
+        line.of(Some(subject(slow.subject, look)))
+            .figure(figure(look, slow))
+            .advice(finding.remedy, finding.confirm)
+    };
+    look.verdict.slow.iter().zip(sentences).map(line).collect()
+}
+
+/// Whether two launches name the same: one's subject, or one that its figures do not tell from it, is the other's.
+fn is_same(look: &Look, one: &SlowSubject, other: &SlowSubject) -> bool {
+    let all = |slow: &SlowSubject| -> BTreeSet<Slow> {
+        slow.alternatives.iter().copied().chain([slow.subject]).collect()
+    };
+    let (ours, theirs) = (all(one), all(other));
+    if ours.intersection(&theirs).next().is_some() {
+        return true;
+    }
+    // A rank that the second launch names only as sender is the same rank; two cells of a row are not one fault.
+    let wide = |slow: Slow| {
+        !matches!(
+            slow,
+            Slow::Cell { .. } | Slow::Link { .. } | Slow::Path { .. } | Slow::Paths { .. }
+        )
+    };
+    let ranks = |slow: Slow| slow.ranks(&look.verdict.hosts);
+    wide(one.subject) && wide(other.subject) && ranks(one.subject) == ranks(other.subject)
+}
+
+fn subject(slow: Slow, look: &Look) -> Subject {
+    let rank =
+        |rank: usize| look.labels.get(rank).cloned().unwrap_or_else(|| format!("rank {rank}"));
+    let host = |host: usize| {
+        let at = look.verdict.hosts.iter().position(|of| *of == host);
+        let label = at.and_then(|at| look.labels.get(at));
+        label
+            .and_then(|label| label.split_whitespace().next())
+            .map_or_else(|| format!("host {host}"), str::to_owned)
+    };
+    match slow {
+        Slow::Cell { from, to } => Subject::Link { from: rank(from), to: rank(to), both: false },
+        Slow::Link { between: [a, b] } => Subject::Link { from: rank(a), to: rank(b), both: true },
+        Slow::Path { from, to } => Subject::Link { from: host(from), to: host(to), both: false },
+        Slow::Paths { between: [a, b] } => Subject::Link { from: host(a), to: host(b), both: true },
+        Slow::Sender { rank: r } | Slow::Receiver { rank: r } | Slow::Rank { rank: r } => {
+            Subject::Rank { rank: rank(r) }
+        }
+        Slow::HostSends { host: h } | Slow::HostReceives { host: h } | Slow::Host { host: h } => {
+            Subject::host(host(h))
+        }
+    }
+}
+
+/// Its level, as its class's normal level and its slowdown give it.
+fn figure(look: &Look, slow: &SlowSubject) -> Option<Figure> {
+    let unit = look.verdict.unit;
+    let named = |name: &String| look.verdict.levels.iter().find(|level| level.class == *name);
+    let level = slow.class.as_ref().and_then(named).or_else(|| look.verdict.levels.last())?;
+    let part = slow.slower_percent / 100.0;
+    let value = level.value * if unit.more_is_better() { 1.0 - part } else { 1.0 + part };
+    Some(Figure { value, unit: unit.name().to_owned(), size: None, wanted: Some(level.value) })
+}
+
+/// The line of matrices that name nobody.
+fn nobody(looks: &[Look]) -> CheckLine {
+    let judged = |look: &Look| look.verdict.unjudged.len() < look.verdict.levels.len();
+    let levels = looks.iter().flat_map(|look| {
+        let unit = look.verdict.unit.name();
+        look.verdict.levels.iter().map(move |level| {
+            format!("{} {} {unit} {}", look.test.name(), rate(level.value), level.class)
+        })
+    });
+    let normal = levels.collect::<Vec<_>>().join(", ");
+    let sentences = looks.iter().flat_map(|look| look.verdict.sentences(&look.labels));
+    match looks.iter().any(judged) {
+        true => {
+            let text = format!("no rank, link or host is slower than the others; normal: {normal}");
+            CheckLine::new(Check::Pairs, Verdict::Pass, text)
+        }
+        false => {
+            let why = sentences.take(1).collect::<String>();
+            let why = if why.is_empty() { "no pair was measured".to_owned() } else { why };
+            CheckLine::new(Check::Pairs, Verdict::CannotTell, why)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use busbw_core::pairs::{
+        Unit,
+        assessment::{Basis, Level},
+    };
+
+    use super::*;
+
+    fn level(class: &str) -> Level {
+        Level {
+            class: class.to_owned(),
+            value: 50.0,
+            spread_percent: Some(1.0),
+            cells: 12,
+            samples: 9,
+        }
+    }
+
+    fn launch(slow: &[(Slow, &[Slow])]) -> PairsLaunch {
+        let of = |(subject, alternatives): &(Slow, &[Slow])| SlowSubject {
+            subject: *subject,
+            alternatives: alternatives.to_vec(),
+            class: None,
+            slower_percent: 20.0,
+            longer_us: None,
+            slow_cells: 6,
+            cells: 6,
+            confidence: 0.9999,
+        };
+        let verdict = PairsAssessment {
+            basis: Basis::Retest,
+            unit: Unit::GigabytesPerSecond,
+            hosts: vec![0, 1, 2, 3],
+            levels: vec![level("between hosts")],
+            slow: slow.iter().map(of).collect(),
+            unjudged: Vec::new(),
+            cleared: Vec::new(),
+        };
+        let labels = ["a", "b", "c", "d"].map(|host| format!("{host} core 0")).to_vec();
+        let look = Look { test: Messages::Bandwidth, labels, verdict };
+        PairsLaunch { outcome: Ok(vec![look]), took_s: 3.0 }
+    }
+
+    const RANK: Slow = Slow::Rank { rank: 2 };
+
+    #[test]
+    fn a_subject_that_two_launches_name_is_at_fault() {
+        let first = launch(&[(RANK, &[])]);
+        let found = lines(&first, Some(&launch(&[(RANK, &[])])));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].blocks());
+        assert_eq!(found[0].subject, Some(Subject::Rank { rank: "c core 0".to_owned() }));
+        assert_eq!(found[0].took_s, 6.0);
+        let figure = found[0].figure.clone().unwrap();
+        assert_eq!((figure.value, figure.wanted), (40.0, Some(50.0)));
+        let as_sender = lines(&first, Some(&launch(&[(Slow::Sender { rank: 2 }, &[])])));
+        assert!(as_sender[0].blocks());
+    }
+
+    #[test]
+    fn another_subject_in_the_second_launch_clears_it() {
+        let first = launch(&[(RANK, &[])]);
+        for other in [launch(&[]), launch(&[(Slow::Rank { rank: 1 }, &[])])] {
+            let found = lines(&first, Some(&other));
+            assert_eq!((found[0].verdict, found[0].measured), (Verdict::Pass, 1), "{found:?}");
+        }
+        let cells = [Slow::Cell { from: 2, to: 0 }, Slow::Cell { from: 2, to: 1 }];
+        let apart = lines(&launch(&[(cells[0], &[])]), Some(&launch(&[(cells[1], &[])])));
+        assert!(!apart[0].blocks());
+        let alike = lines(&launch(&[(cells[0], &[cells[1]])]), Some(&launch(&[(cells[1], &[])])));
+        assert!(alike[0].blocks());
+    }
+
+    #[test]
+    fn without_a_second_launch_nothing_blocks() {
+        let first = launch(&[(RANK, &[])]);
+        assert!(first.suspects());
+        let failed =
+            PairsLaunch { outcome: Err(Failure::Tool("ssh failed".to_owned())), took_s: 1.0 };
+        for second in [None, Some(&failed)] {
+            let found = lines(&first, second);
+            assert_eq!((found[0].verdict, found[0].measured), (Verdict::CannotTell, 1));
+        }
+        assert_eq!(lines(&failed, None)[0].verdict, Verdict::CannotTell);
+    }
+
+    #[test]
+    fn nobody_is_a_pass_with_the_levels() {
+        let found = lines(&launch(&[]), None);
+        assert_eq!(found[0].verdict, Verdict::Pass);
+        assert_eq!(
+            found[0].text,
+            "no rank, link or host is slower than the others; normal: bw 50.00 GB/s between hosts"
+        );
+    }
+}

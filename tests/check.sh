@@ -1,0 +1,122 @@
+#!/bin/bash
+# busbw check on hosts that are network namespaces (tests/check/bed.sh), over the net backend and a stand-in for ssh: each
+# fault is planted on a host that the seed draws, and has to be named; without one nobody is. Needs root, ip and tc.
+#
+#   tests/check.sh target/release/busbw [TIMES [HEALTHY]]    counts of each kind; exit 1 where one misses
+#
+# CI runs it once a kind; 20 and 200 times are by hand, their output is tests/check.txt.
+set -u
+program=$(realpath "$1")
+times=${2:-1}
+healthy=${3:-2}
+cd "$(dirname "$0")/.." || exit 2
+. tests/check/bed.sh
+count=${BUSBW_CHECK_HOSTS:-4}
+bed "$count" 250 || { echo "waived: no namespaces: $(tail -n 1 "$work/why")"; exit 0; }
+export BUSBW_NO_RECORD=1 XDG_CACHE_HOME=$work/cache
+# Two releases of a library that is no NCCL but says that it is one: a check reads the version alone.
+libraries() {
+  local version
+  for version in 2.27.3+cuda12.9 2.28.9+cuda13.0; do
+    mkdir -p "$work/nccl-$version"
+    printf 'const char version[] = "NCCL version %s"; const char *ncclGetVersion(void) { return version; }\nvoid ncclCommInitRank(void) {}\n' "$version" |
+      cc -shared -fPIC -Wl,-soname,libnccl.so.2 -x c - -o "$work/nccl-$version/libnccl.so.2" || return 1
+  done
+}
+libraries || { echo "waived: there is no C compiler"; exit 0; }
+
+plain() { # every host has the newer library
+  local host
+  for host in $(seq "$count"); do
+    printf 'LD_LIBRARY_PATH=%s' "$work/nccl-2.28.9+cuda13.0" >"$work/environment-$host"
+    rm -f "$work/before-$host"
+  done
+}
+
+check() { # OPTIONS...
+  at 1 timeout 90 "$program" check --within 60s --backend net --launcher ssh --launcher-command "$work/ssh" \
+    -H "$(everywhere)" -b 1M -e 1M "$@" --json >"$work/out" 2>"$work/err"
+  code=$?
+}
+
+# What a check says: `seconds decision`, then `check verdict measured subject` a line.
+said() {
+  python3 - "$work/out" <<'PYTHON'
+import json, sys
+report = json.load(open(sys.argv[1]))
+print(f"{report['took_s']:.1f} {report['decision']}")
+for line in report["lines"]:
+    subject = line.get("subject", {})
+    who = subject.get("host") or subject.get("rank") or subject.get("from", "-")
+    print(line["check"], line["verdict"], line["measured"], who, "|", line["text"])
+PYTHON
+}
+
+declare -A right=() wrong=() runs=() longest=()
+judge() { # KIND SEED WANTED-CHECK WANTED-HOST: nobody else may be named, and the exit code is 1
+  local kind=$1 seed=$2 text named others ok=
+  text=$(said) || { echo "# $kind, seed $seed: exit code $code: $(tail -n 2 "$work/err")"; text="99 none"; }
+  runs[$kind]=$((${runs[$kind]:-0} + 1))
+  longest[$kind]=$(printf '%s\n' "${longest[$kind]:-0}" "${text%% *}" | sort -g | tail -n 1)
+  named=$(awk '$2 == "fail" {print $1, $4}' <<<"$text")
+  others=$(grep -vx "$3 $4" <<<"$named" | grep -c .)
+  if [ -z "$3" ]; then
+    [ "$code" = 0 ] && [ -z "$named" ] && ok=yes
+  else
+    [ "$code" = 1 ] && grep -qx "$3 $4" <<<"$named" && ok=yes
+  fi
+  [ -n "$ok" ] && right[$kind]=$((${right[$kind]:-0} + 1))
+  [ "$others" = 0 ] || wrong[$kind]=$((${wrong[$kind]:-0} + 1))
+  if [ -z "$ok" ] || [ "$others" != 0 ]; then
+    echo "# $kind, seed $seed: wanted '$3 $4', exit code $code:"
+    sed 's/^/#   /' <<<"$text"
+  fi
+}
+
+# The first launch copies the program to every host; a host's first check must not wait for that.
+plain
+check --only doctor
+[ "$code" = 0 ] || { echo "the first check ended with $code: $(tail -n 2 "$work/err")"; exit 1; }
+kinds=("a slow link" "a slow rank" "a wrong MTU" "a missing library" "another NCCL" "a low memlock")
+for seed in $(seq "$times"); do
+  host=$((seed * 7 % count + 1))
+  for kind in "${kinds[@]}"; do
+    plain
+    what=settings
+    case $kind in
+      "a slow link") what=pairs; rate "$host" 125; check ;;
+      "a slow rank") what=pairs; check --fault "rank=$((host - 1)),do=slow:2" ;;
+      "a wrong MTU") ip -n "$tag$host" link set eth0 mtu 1500; check ;;
+      "a missing library") : >"$work/environment-$host"; check ;;
+      "another NCCL") printf 'LD_LIBRARY_PATH=%s' "$work/nccl-2.27.3+cuda12.9" >"$work/environment-$host"; check ;;
+      "a low memlock")
+        # Root may lock what it likes: on every host the capability is gone, and on one the limit is low.
+        for each in $(seq "$count"); do
+          limit=unlimited
+          [ "$each" = "$host" ] && limit=64
+          printf '%s\n' bash -c "ulimit -l $limit; exec setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock \"\$@\"" bash >"$work/before-$each"
+        done
+        check
+        ;;
+    esac
+    judge "$kind" "$seed" "$what" "n$host"
+    rate "$host" 250
+    ip -n "$tag$host" link set eth0 mtu 9000
+  done
+done
+plain
+for seed in $(seq "$healthy"); do
+  check
+  judge "no fault" "$seed" "" ""
+done
+status=0
+echo "$count hosts, --within 60s, net backend over veth at 250 Mb/s, $(nproc) processors"
+for kind in "${kinds[@]}" "no fault"; do
+  [ -n "${runs[$kind]:-}" ] || continue
+  wanted=named
+  [ "$kind" = "no fault" ] && wanted="nobody named"
+  echo "$kind: $wanted ${right[$kind]:-0} of ${runs[$kind]}, others named in ${wrong[$kind]:-0}, longest ${longest[$kind]} s"
+  [ "${right[$kind]:-0}" = "${runs[$kind]}" ] && [ "${wrong[$kind]:-0}" = 0 ] || status=1
+  awk -v s="${longest[$kind]}" 'BEGIN {exit !(s > 60.5)}' && status=1
+done
+exit $status
