@@ -19,7 +19,7 @@ use busbw_host::{doctor::Node, machine, survey::Survey};
 use busbw_job::launchers::{self, Placement, RunningJob, job::Job};
 use busbw_runner::launch;
 
-use crate::{options, sweep::Environment, within_job::Leader};
+use crate::{options, within_job::Leader};
 
 /// The program's part in each process: process 0, or the only one, prints all surveys as one line of JSON.
 ///
@@ -98,8 +98,7 @@ pub(crate) fn of_job(leader: &Leader) -> Result<Vec<Survey>> {
     let program = std::env::current_exe().context("cannot find busbw's own program file")?;
     let mut command = Command::new(&program);
     command.arg(SURVEY).stdin(Stdio::null()).stdout(Stdio::piped());
-    let nothing = Environment { name: String::new(), variables: Vec::new(), options: Vec::new() };
-    leader.order(&[SURVEY.into()], &nothing, &mut command)?;
+    leader.order(&[SURVEY.into()], Vec::new(), &mut command)?;
     let output = command.output();
     let output = output.with_context(|| format!("cannot start {}", program.display()))?;
     leader.settle()?;

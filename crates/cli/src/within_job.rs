@@ -20,7 +20,7 @@ enum Place {
     /// No launcher started it as one of several.
     Alone,
     /// It is process 0.
-    Leads(Leader),
+    Leads(Box<Leader>),
     /// It is another one, and process 0 has ended the job with this exit code.
     Followed(Exit),
 }
@@ -34,7 +34,7 @@ fn enter(args: &[OsString]) -> Result<Place> {
     let launched = options::Environment::read(|name| std::env::var(name).ok()).launched;
     Ok(match launched {
         None => Place::Alone,
-        Some(launched) if launched.rank == 0 => Place::Leads(Leader::gather(&launched, args)?),
+        Some(launched) if launched.rank == 0 => Place::Leads(Box::new(Leader::gather(&launched, args)?)),
         Some(launched) => Place::Followed(follower::follow(&launched, args)?),
     })
 }

@@ -81,7 +81,9 @@ pub fn run(
         };
     }
     if let Some(leader) = started.leader {
-        leader.order(&words, environment, &mut command)?;
+        let variables = environment.variables.iter();
+        let variables = variables.map(|one| (one.name.clone(), one.value.clone())).collect();
+        leader.order(&words, variables, &mut command)?;
     }
     let mut child =
         command.spawn().with_context(|| format!("cannot start {}", program.display()))?;

@@ -19,7 +19,6 @@ use busbw_job::{
 };
 
 use super::order::Order;
-use crate::sweep::Environment;
 
 /// How long the other processes' parts may take to end after process 0's: they lose their connection to it at once.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -57,14 +56,14 @@ impl Leader {
     }
 
     /// Has every other process start its part of a launch, and gives `command`, this process's own part, its
-    /// environment. All get `words`.
+    /// environment. All get `words`, and `variables` set, or removed where they have no value.
     ///
     /// # Errors
     /// A process of the job has ended, or no port is free.
     pub(crate) fn order(
         &self,
         words: &[OsString],
-        environment: &Environment,
+        variables: Vec<(String, Option<String>)>,
         command: &mut Command,
     ) -> Result<()> {
         let text = |word: &OsString| {
@@ -73,12 +72,10 @@ impl Leader {
                 format!("{} is not UTF-8: other processes cannot get it", word.to_string_lossy())
             })
         };
-        let variables =
-            environment.variables.iter().map(|one| (one.name.clone(), one.value.clone()));
         let free = TcpListener::bind(("0.0.0.0", 0)).context("cannot find a free port")?;
         let own = Order {
             words: words.iter().map(text).collect::<Result<_>>()?,
-            variables: variables.collect(),
+            variables,
             rank: 0,
             size: self.hosts.len(),
             local_rank: 0,
@@ -147,7 +144,7 @@ impl Leader {
     }
 
     /// Ends all other processes with this exit code.
-    pub(crate) fn end(self, exit: Exit) {
+    pub(crate) fn end(self: Box<Self>, exit: Exit) {
         self.server.broadcast_exit(exit);
     }
 }
