@@ -277,6 +277,26 @@ orphaned() {
     tail -5 "$work/err"
   fi
 }
+# Process 0 is stopped: busbw names it by its number, and ends everything. `frozen NAME words...`
+frozen() {
+  local name=$1 pid first code
+  shift
+  timeout 50 "$program" all_reduce "$@" -N 0 -b 8 -e 8 -n 5 >"$work/out" 2>"$work/err" &
+  pid=$!
+  for _ in $(seq 200); do grep -q ' float ' "$work/out" && break; sleep 0.1; done
+  # It is the parent of rank 0.
+  first=$(ps -o ppid= -p "$(grep -oE '^#  Rank  0 .* Pid +[0-9]+' "$work/out" | grep -oE '[0-9]+$')" | tr -d ' ')
+  kill -STOP "$first"
+  wait $pid
+  code=$?
+  for _ in $(seq 20); do [ "$(left)" = 0 ] && break; sleep 0.1; done
+  if [ "$code $(left)" = "6 0" ] && grep -qE "process 0 of the run \(process $first on [^ ]+\) has (been stopped|not answered) for" "$work/err"; then
+    verdict ok "$name"
+  else
+    verdict FAILED "$name" "exit $code, $(left) processes left"
+    tail -5 "$work/err"
+  fi
+}
 # busbw starts the launcher. `by_us NAME PLACES words...`, PLACES being the words for four processes.
 by_us() {
   local name=$1 places=$2
@@ -285,11 +305,12 @@ by_us() {
   run "$name by us: options that cannot be" 2 0 0 "-b is 8 bytes and -e 4" "$program" all_reduce "$@" $places -b 8 -e 4
   stopped "$name by us: Ctrl-C" "$@" $places
   orphaned "$name by us: killed" "$@" $places
+  frozen "$name by us: process 0 is stopped" "$@" $places
   swept "$name by us" "$@" $places
 }
 by_us_names() { # NAME: those of `by_us`
   local check
-  for check in "4 processes" "options that cannot be" Ctrl-C killed "a sweep" "a sweep, Ctrl-C"; do echo "$1 by us: $check"; done
+  for check in "4 processes" "options that cannot be" Ctrl-C killed "process 0 is stopped" "a sweep" "a sweep, Ctrl-C"; do echo "$1 by us: $check"; done
 }
 # Each launch of a sweep goes through the launcher; after Ctrl-C nothing is left, and what was measured is printed.
 swept() { # NAME words...
@@ -757,7 +778,7 @@ ssh_server() { # NAME ADDRESS VARIABLE=VALUE command...: a server called host-NA
 ssh_names() {
   local check
   for check in "a run" "the copy is used again" "a damaged copy" "two runs copy at once" host "-t 2 -g 2, perf" \
-    "options that cannot be" "a killed rank" "a stopped rank" Ctrl-C killed "a sweep" "a sweep, Ctrl-C" "no such host" "no key" \
+    "options that cannot be" "a killed rank" "a stopped rank" Ctrl-C killed "process 0 is stopped" "a sweep" "a sweep, Ctrl-C" "no such host" "no key" \
     "two hosts" "two hosts: a killed worker" "two hosts: a killed ssh" "two hosts: a cut wire" "two hosts: a sweep" \
     "two hosts: a sweep, Ctrl-C"; do echo "ssh: $check"; done
 }
@@ -805,6 +826,7 @@ through_ssh() {
     "${by_ssh[@]}" 127.0.0.1:2 all_reduce $small --fault rank=1,phase=timed,row=1,do=stop
   stopped "ssh: Ctrl-C" "${here[@]}"
   orphaned "ssh: killed" "${here[@]}"
+  frozen "ssh: process 0 is stopped" "${here[@]}"
   swept ssh "${here[@]}"
   run "ssh: no such host" 3 0 0 "ssh to nowhere.invalid .*Could not resolve" "${by_ssh[@]}" 127.0.0.1:2,nowhere.invalid:2 all_reduce $small
   secure=${secure/$work\/user/$work\/unknown_key} run "ssh: no key" 3 0 0 "ssh to 127.0.0.1 .*Permission denied" \

@@ -51,7 +51,25 @@ wire() { # NAME SUBNET MTU [RATE]
 ip -n "$net-a" link set lo up && ip -n "$net-b" link set lo up && wire eth0 10.88.0 1500 && wire slow 10.88.1 1500 1gbit &&
   wire fast 10.88.2 9000 4gbit || exit 1
 
-# What `ssh HOST COMMAND` would do: in the namespace of that host.
+# host HOST command...: as that host, with a name of its own and, where $RDMA is set, two InfiniBand adapters in /sys.
+cat >"$work/host" <<EOF
+#!/usr/bin/env bash
+host=\$1
+shift
+exec ip netns exec $net-\$host unshare --uts --mount bash -c '
+hostname host-\$0
+if [ -n "\$RDMA" ]; then
+  class=\$(mktemp -d $work/class.XXXX) && mount -t tmpfs none "\$class" && mkdir "\$class/net" "\$class/infiniband" &&
+    mount --bind /sys/class/net "\$class/net" && cp -r $work/rdma/. "\$class/infiniband" && mount --rbind "\$class" /sys/class || exit 1
+fi
+exec "\$@"' "\$host" "\$@"
+EOF
+for device in mlx5_0 mlx5_1; do
+  port=$work/rdma/$device/ports/1
+  mkdir -p "$port" && echo "4: ACTIVE" >"$port/state" && echo "5: LinkUp" >"$port/phys_state" &&
+    echo "400 Gb/sec (4X NDR)" >"$port/rate" && echo InfiniBand >"$port/link_layer"
+done
+# What `ssh HOST COMMAND` would do.
 cat >"$work/ssh" <<EOF
 #!/usr/bin/env bash
 while [ "\${1#-}" != "\$1" ]; do
@@ -60,12 +78,10 @@ while [ "\${1#-}" != "\$1" ]; do
 done
 case \$1 in 10.88.0.1) host=a ;; 10.88.0.2) host=b ;; *) exit 255 ;; esac
 shift
-exec ip netns exec $net-\$host unshare --uts sh -c 'hostname host-'\$host'; exec sh -c "\$0"' "\$*"
+exec $work/host \$host sh -c "\$*"
 EOF
-chmod +x "$work/ssh"
-on() { # HOST command...
-  ip netns exec "$net-$1" unshare --uts sh -c 'hostname "$0"; exec "$@"' "host-$1" "${@:2}"
-}
+chmod +x "$work/ssh" "$work/host"
+on() { "$work/host" "$@"; } # HOST command...
 export HOME=$work/home BUSBW_NO_RECORD=1
 mkdir -p "$HOME"
 verdict() { # ok|FAILED NAME [WHY]
@@ -133,6 +149,40 @@ under() { # words...
 under transports all_reduce --backend net -b 1M -e 16M -f 4 --launches 3 --time 60 --json
 judge "net backend under torchrun's variables: the same" "$six"
 [ "$(sort -u "$work/code")" = 0 ] || verdict FAILED "exit codes of both processes" "$(tr '\n' ' ' <"$work/code")"
+# Shim GPUs: two hosts of four, in one NVLink clique, with two InfiniBand adapters each. Few bytes: shims move them
+# through shared memory, and interfaces that were idle while many had to move would contradict the log.
+printf '* fabric.state 3\n* fabric.cluster 7\n* fabric.clique 1\n' >"$work/nvml"
+on_gpus() { # VARIABLE=VALUE... -- option...
+  local variables=()
+  while [ "$1" != -- ]; do variables+=("$1") && shift; done
+  shift
+  RDMA=yes on a env LD_LIBRARY_PATH="$shims" BUSBW_SHIM_GPUS=4 BUSBW_SHIM_HCA=mlx5_0/IB,mlx5_1/IB BUSBW_SHIM_GDR=1 BUSBW_SHIM_MNNVL=1 \
+    BUSBW_SHIM_NVML_FILE="$work/nvml" NCCL_NVLS_ENABLE=0 "${variables[@]}" "$BUSBW" transports --launcher ssh --launcher-command "$work/ssh" \
+    -H 10.88.0.1:4,10.88.0.2:4 all_reduce -b 64 -e 4K -f 8 -n 2 --batches 1 --json "$@" >"$work/out" 2>"$work/err"
+}
+on_gpus -- --launches 1
+judge "shims: MNNVL, InfiniBand, sockets, each proven" 'verdict("mnnvl") == "proven" and "P2P/MNNVL" in r["mnnvl"]["transport"]["found"]
+verdict("ib:mlx5_0") == "proven" and "(mlx5_0)" in r["ib:mlx5_0"]["transport"]["found"]
+verdict("ib:mlx5_1") == "proven" and verdict("ib:all") == "proven" and "mlx5_0, mlx5_1" in r["ib:all"]["transport"]["found"]
+verdict("ib:gpudirect") == "proven" and "GDRDMA" in r["ib:gpudirect"]["transport"]["found"]
+verdict("ib:no-gpudirect") == "proven" and "GDRDMA" not in r["ib:no-gpudirect"]["transport"]["found"]
+verdict("socket:slow") == "proven" and verdict("socket:fast") == "proven"
+verdict("p2p") == "proven" and verdict("shm") == "proven"
+"NCCL_NVLS_ENABLE=0" in r["nvls"]["waived"]'
+found=0
+for turn in $(seq "$times"); do
+  # Ranks with a connection to the other host.
+  ranks=(0 3 4 7) hosts=(a a b b) which=$((turn % 4))
+  on_gpus BUSBW_SHIM_FALLBACK=${ranks[$which]} -- --launches 1 --only mnnvl,ib:all
+  judge "shims: rank ${ranks[$which]} falls back, and is named ($turn of $times)" 'all(verdict(one) == "mixed" for one in ("mnnvl", "ib:all"))
+all("only rank '"${ranks[$which]} on host-${hosts[$which]}"' used NET/Socket" in r[one]["transport"]["why"] for one in ("mnnvl", "ib:all"))' >"$work/judged"
+  if grep -q ^ok "$work/judged"; then found=$((found + 1)); else cat "$work/judged"; fi
+done
+[ "$found" = "$times" ] && verdict ok "shims: a rank that falls back alone is named" "$found of $times" ||
+  verdict FAILED "shims: a rank that falls back alone is named" "$found of $times"
+# A host outside of the clique, and one transport that hangs: it is ended, the others go on.
+on_gpus BUSBW_SHIM_HANG=5:1 -- --launches 1 --only socket:slow,p2p -T 5
+judge "shims: a launch that hangs is ended" 'r["socket:slow"]["failed"]["exit"] == 4 and r["p2p"]["failed"]["exit"] == 4'
 left=$(pgrep -f "$BUSBW" | while read -r pid; do ip netns identify "$pid" 2>/dev/null; done | grep -c "^$net-")
 [ "$left" = 0 ] && verdict ok "nothing is left on the hosts" || verdict FAILED "nothing is left on the hosts" "$left processes"
 exit $failed

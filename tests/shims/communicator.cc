@@ -32,6 +32,9 @@ double seconds_since(Clock::time_point start) {
 
 uint64_t host_hash() {
     std::string id = text("NCCL_HOSTID");
+    char name[256] = "";
+    // Network namespaces are hosts by their names.
+    if (id.empty() && gethostname(name, sizeof name - 1) == 0) id = name;
     uint64_t hash = 5381;
     for (char c : id) hash = hash * 33 + static_cast<unsigned char>(c);
     return hash;
@@ -53,7 +56,7 @@ int channels_of(const Communicator& comm) {
 }
 
 // Whether BUSBW_SHIM_FALLBACK names this rank: it reaches other hosts over sockets, whatever the others do.
-bool falls_back(int rank) { return number("BUSBW_SHIM_FALLBACK", -1) == rank; }
+bool falls_back(int rank) { return text("BUSBW_SHIM_FALLBACK") == std::to_string(rank); }
 
 // The network as NCCL chooses it: NCCL_NET's, else IB before sockets. BUSBW_SHIM_HCA names RDMA devices.
 std::string network(int rank) {

@@ -3,6 +3,7 @@
 //! Not what those processes do: they are one run like any launcher's (`busbw_job::rendezvous`).
 
 mod local;
+mod process_0;
 mod relay;
 
 use std::{ffi::OsString, io::Write};

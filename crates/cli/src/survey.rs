@@ -68,10 +68,9 @@ pub fn hosts(placement: &Placement, limit: Duration) -> Result<Vec<Survey>> {
     };
     let begun = Instant::now();
     let mut job = launcher.start(&job)?;
-    let interrupt = job.interruption();
     let answer = read_within(job.as_mut(), limit);
     if answer.is_none() {
-        interrupt();
+        job.abandon();
     }
     let end = job.end();
     let Some(text) = answer else {

@@ -19,6 +19,7 @@ use std::{
     ffi::OsString,
     io::{self, Read},
     path::PathBuf,
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
@@ -89,11 +90,30 @@ pub trait RunningJob {
     /// The stdout of process 0; to be called once.
     fn stdout(&mut self) -> Box<dyn Read + Send>;
 
+    /// Names the part of the launcher that is stopped or does not answer, once one is. To be called several times a
+    /// second.
+    fn lost(&mut self) -> Option<String>;
+
+    /// What carries the stdout of process 0 here.
+    fn carrier(&self) -> Carrier;
+
+    /// Ends all processes without waiting for the run. Those that cannot be reached are named by `end`.
+    fn abandon(&mut self);
+
     /// A function that interrupts process 0, as Ctrl-C does.
     fn interruption(&self) -> Box<dyn Fn() + Send>;
 
     /// Waits until all processes have exited, only briefly after stdout has ended.
     fn end(self: Box<Self>) -> JobEnd;
+}
+
+/// What carries the stdout of process 0 to this process.
+#[derive(Debug, Clone)]
+pub struct Carrier {
+    /// For messages, such as "mpirun (process 7 on this machine)".
+    pub name: String,
+    /// How long it has not answered; none where it does not answer at all.
+    pub silence: Option<Duration>,
 }
 
 /// How a job ended.
@@ -102,6 +122,8 @@ pub struct JobEnd {
     pub code: Option<i32>,
     /// The launcher's program and its exit status, for messages.
     pub text: String,
+    /// What may be left, and where, if that could not be seen from here.
+    pub left: Option<String>,
 }
 
 impl JobEnd {

@@ -7,6 +7,7 @@ pub mod address;
 mod authentication;
 mod connect;
 pub mod framed_stream;
+mod heartbeats;
 mod hello;
 pub mod interface;
 mod join;
@@ -14,18 +15,22 @@ mod join_request;
 mod missing_workers;
 mod server;
 mod token;
+mod worker_events;
 mod workers;
 
 pub use authentication::hashed_name;
 pub use server::RendezvousServer;
 pub use token::token;
-pub use workers::{Worker, WorkerEvent};
+pub use worker_events::WorkerEvent;
+pub use workers::Worker;
 
 use std::{ffi::OsString, net::SocketAddr, ops::Range, path::Path, time::Duration};
 
 use busbw_core::{exit::Exit, record::HostCounters};
 use rustix::process::{Pid, Signal, getppid};
 use serde::{Deserialize, Serialize};
+
+use crate::{heartbeat::Heartbeat, stopped_parent::StoppedParent};
 
 /// Least time for all workers to join; a longer -T extends it.
 const RENDEZVOUS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -78,6 +83,8 @@ pub enum ToCoordinator {
     },
     /// The worker received a terminating signal.
     Signalled(i32),
+    /// The worker answers.
+    Heartbeat,
     /// Its ranks have exited. Whether they succeeded, each has reported to the hub.
     Ended,
     /// The counters of its host, as they were asked for.
@@ -108,6 +115,8 @@ pub enum ToWorker<A> {
         /// Whether the row is over.
         after: bool,
     },
+    /// The coordinator answers.
+    Heartbeat(Heartbeat),
     /// Waits are to be aborted.
     Abort,
     /// The run has ended: the exit code of every process.
@@ -129,12 +138,16 @@ pub fn end_with_parent() {
     });
 }
 
-/// Calls `gone` once, when the parent process exits.
+/// Calls `gone` once, when the parent process exits. An agent that is this process's parent takes it along.
 pub fn watch_parent(gone: impl FnOnce() + Send + 'static) {
     let parent = getppid();
+    let mut stopped = StoppedParent::tie();
     // Without a thread this process ends only when the launcher ends it.
     let _ = std::thread::Builder::new().name("parent".to_owned()).spawn(move || {
         while is_parent(parent) {
+            if let Some(parent) = &mut stopped {
+                parent.check();
+            }
             std::thread::sleep(Duration::from_millis(500));
         }
         gone();

@@ -1,6 +1,7 @@
 //! Starts the ranks of a run, supervises them, and returns the exit code.
 //! Not what ranks measure.
 
+mod coordinator_silence;
 mod copies;
 mod gather;
 mod inline;
@@ -9,10 +10,12 @@ mod oom_score;
 mod process;
 mod rank;
 mod rank_assignment;
+mod relayed_heartbeats;
 mod room;
 mod supervisor;
 mod worker;
 
+pub use coordinator_silence::CoordinatorSilence;
 pub use gather::gather_from_all;
 pub use rank::run as rank;
 pub use worker::run as worker;
@@ -27,6 +30,7 @@ use busbw_core::{
 };
 use busbw_shm::Buffers;
 
+use self::relayed_heartbeats::RelayedHeartbeats;
 use crate::signals::Guard;
 use crate::{
     backend::{self, Resources},
@@ -38,8 +42,8 @@ use busbw_core::environment::{self, RELAYED, SWEPT};
 use busbw_core::exit::ExitError;
 use busbw_core::exit::print_error;
 use busbw_host::machine;
-use busbw_job::launched::Launched;
 pub use busbw_job::rendezvous::{self, RendezvousServer, end_with_parent};
+use busbw_job::{heartbeat::EventLoop, launched::Launched};
 use busbw_store as store;
 
 /// Runs `planned` as process 0 of a launcher's job: the coordinator. The workers receive its exit code.
@@ -85,6 +89,12 @@ fn supervise(
     oom_score::protect_supervisor();
     let id = outputs::run_id(&request.plan.program);
     let mut outputs = Outputs::open(&request, &id)?;
+    let event_loop =
+        server.as_ref().map_or_else(EventLoop::default, |server| server.event_loop().clone());
+    let _heartbeats = match std::env::var_os(RELAYED) {
+        Some(_) => Some(RelayedHeartbeats::begin(&outputs, &event_loop)?),
+        None => None,
+    };
     let factory = backend::factory(&request.plan.backend);
     request.remarks.extend(factory.remarks(&request.plan, &request.resources));
     let machine = machine::read(&machine::Root::system());
@@ -99,7 +109,8 @@ fn supervise(
     let ended = match request.plan.rank_layout {
         RankLayout::Alone => inline::run(&request.plan, &describe, &guard, &mut outputs),
         RankLayout::Processes | RankLayout::Threads | RankLayout::Launched => {
-            supervisor::run(&request.plan, &mut describe, &guard, &mut outputs, server)
+            let outputs = &mut outputs;
+            supervisor::run(&request.plan, &mut describe, &guard, outputs, server, &event_loop)
         }
     };
     // What was measured before a failure of our own is kept like any other.

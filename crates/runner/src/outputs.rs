@@ -191,6 +191,13 @@ impl Outputs {
         })
     }
 
+    /// A function that writes a heartbeat's line to stdout, between other lines; it leaves out those that the reader
+    /// would take late.
+    pub fn heartbeats(&self) -> impl Fn(Vec<u8>) + Send + 'static {
+        let stdout = self.table.clone();
+        move |line| stdout.offer(line)
+    }
+
     /// The path of the record.
     pub fn record_path(&self) -> Option<PathBuf> {
         self.record.as_ref().map(|writer| writer.path().to_owned())

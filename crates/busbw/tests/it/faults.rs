@@ -7,6 +7,7 @@ mod disk;
 mod interrupt;
 mod intrusion;
 mod kill;
+mod launched;
 mod matrix;
 mod memory;
 mod paused;

@@ -4,20 +4,22 @@
 
 use std::{
     ffi::OsString,
-    io::{self, BufRead, BufReader, Write},
+    io::{self, Write},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use busbw_core::{
     exit::Exit,
     record::{End, LibraryFacts, Line, Status},
 };
 
+use super::process_0::{Next, Process0};
 use crate::{explain_command::of_this_run, options::BenchArguments};
 use busbw_core::environment::SWEPT;
 use busbw_core::exit::ExitError;
+use busbw_core::printable::Printable;
 use busbw_job::launchers::{JobEnd, Launcher, job::Job};
 use busbw_runner::{
     launch,
@@ -54,6 +56,7 @@ pub(super) fn run(
         files: Some(Files::open(record, arguments.json_report.as_deref(), &id)?),
         outputs: None,
         end: None,
+        lost: None,
         reader_gone: false,
     };
     let mut started = launcher.start(job)?;
@@ -62,18 +65,32 @@ pub(super) fn run(
         Arc::new(move || interruption.lock().unwrap_or_else(PoisonError::into_inner)());
     let told = Arc::clone(&stop);
     guard.relay(move |_| told());
-    let mut lines = BufReader::new(started.stdout());
-    let mut line = Vec::new();
-    while lines
-        .read_until(b'\n', &mut line)
-        .context("cannot read the run's record from process 0")?
-        > 0
-    {
-        let flow = reader.take(&line, &id, args, arguments)?;
-        reader.mind(flow, &guard, &stop)?;
-        line.clear();
+    let mut process_0 = Process0::of(started.as_mut())?;
+    loop {
+        match process_0.next(started.as_mut())? {
+            Next::Line(line) => {
+                let flow = reader.take(&line, &id, args, arguments)?;
+                if let Some(end) = &reader.end {
+                    process_0.has_ended(end.exit);
+                }
+                reader.mind(flow, &guard, &stop)?;
+            }
+            Next::End => break,
+            Next::Lost(what) => {
+                reader.lose(what);
+                started.abandon();
+                break;
+            }
+        }
     }
+    // Agents say themselves what may be left.
+    let has_agents = started.carrier().silence.is_some();
     let how = started.end();
+    let left = reader.lost.as_ref().and_then(|_| process_0.end_leftover());
+    let left = left.filter(|_| !has_agents);
+    for left in how.left.iter().chain(&left) {
+        reader.say(left);
+    }
     reader.finish(&how, &guard)
 }
 
@@ -82,6 +99,8 @@ struct Reader {
     files: Option<Files>,
     outputs: Option<Outputs>,
     end: Option<End>,
+    /// What does not answer, if it ended the run.
+    lost: Option<String>,
     /// Whether the reader of stdout is gone.
     reader_gone: bool,
 }
@@ -144,9 +163,35 @@ impl Reader {
         Ok(())
     }
 
+    /// A process does not answer: its name is printed before anything is ended, which may take a while.
+    fn lose(&mut self, what: String) {
+        let text = match &self.end {
+            Some(_) => format!("{what}; it is ended now"),
+            None => format!(
+                "{what}; the run is ended. `ps -o stat= -p` and its number print T for a stopped process"
+            ),
+        };
+        match &mut self.outputs {
+            Some(outputs) if self.end.is_none() => outputs.say_early(&text),
+            _ => self.say(&text),
+        }
+        self.lost = Some(text);
+    }
+
+    fn say(&self, text: &str) {
+        match &self.outputs {
+            Some(outputs) => outputs.say(text),
+            // Without a stderr there is nobody to tell.
+            None => drop(writeln!(Printable::new(io::stderr(), false), "busbw: {text}")),
+        }
+    }
+
     /// Writes the last lines; returns the exit code.
     fn finish(self, how: &JobEnd, guard: &Guard) -> Result<Exit> {
         let Some(mut outputs) = self.outputs else {
+            if self.lost.is_some() && !guard.is_signalled() {
+                return Ok(Exit::RankLost);
+            }
             // If process 0 is busbw, it has printed why.
             let exit = if guard.is_signalled() { Exit::Interrupted } else { how.exit() };
             return match exit {
@@ -170,6 +215,12 @@ impl Reader {
                     gpu_memory: end.gpu_memory,
                 }
             }
+            None if self.lost.is_some() => Ended {
+                status: Status::Failed,
+                exit: Exit::RankLost,
+                message: self.lost,
+                ..Ended::complete()
+            },
             None if guard.is_signalled() => Ended {
                 status: Status::Interrupted,
                 exit: Exit::Interrupted,

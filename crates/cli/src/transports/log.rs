@@ -71,7 +71,7 @@ fn of_launch(
     let source = match (any(Fit::Yes), any(Fit::No), any(Fit::Untold)) {
         (false, true, false) => EvidenceSource { support: Support::Contradicts, detail },
         (_, true, _) => {
-            let detail = match stage.fallen_back(&connections) {
+            let detail = match stage.fallen_back(&connections, &outlying(&facts)) {
                 Some(ranks) => format!("{detail}; {ranks}"),
                 None => detail,
             };
@@ -121,6 +121,28 @@ fn connections(facts: &[&NcclFacts], stage: &Stage, kind: &TransportKind) -> Vec
     found
 }
 
+/// Ranks whose own log describes another network, or another NVLink fabric, than most logs do.
+fn outlying(facts: &[&NcclFacts]) -> BTreeSet<u32> {
+    let described = |log: &NcclFacts| {
+        let networks = Networks::of(&[log]);
+        let devices = networks.devices.iter();
+        let devices: Vec<String> = devices.map(|(name, all)| format!("{name} {all:?}")).collect();
+        let fabrics =
+            log.fabrics.iter().map(|one| (one.what.uuid.clone(), one.what.clique.clone()));
+        (devices, fabrics.collect::<BTreeSet<(String, String)>>())
+    };
+    let mut kinds: BTreeMap<_, Vec<&NcclFacts>> = BTreeMap::new();
+    facts.iter().for_each(|log| kinds.entry(described(log)).or_default().push(log));
+    let most = kinds.values().map(Vec::len).max().unwrap_or(0);
+    // Without a majority nobody is the exception.
+    if kinds.values().filter(|logs| logs.len() == most).count() != 1 {
+        return BTreeSet::new();
+    }
+    let few = kinds.values().filter(|logs| logs.len() < most).flatten();
+    let communicators = few.flat_map(|log| &log.communicators);
+    communicators.flat_map(|one| &one.ranks).map(|one| one.rank).collect()
+}
+
 /// Whether a pair of ranks is in question.
 struct Stage {
     scope: Scope,
@@ -166,13 +188,17 @@ impl Stage {
     }
 
     /// The rank, or the pair, that all connections over another transport have in common, with what it used.
-    fn fallen_back(&self, connections: &[Connection]) -> Option<String> {
+    /// `outlying` are the ranks whose own log describes another network than most.
+    fn fallen_back(&self, connections: &[Connection], outlying: &BTreeSet<u32>) -> Option<String> {
         let misfits = || connections.iter().filter(|one| one.fit == Fit::No);
         let first = misfits().next()?.pair;
-        let common: Vec<u32> = [first.0, first.1]
+        let mut common: Vec<u32> = [first.0, first.1]
             .into_iter()
             .filter(|rank| misfits().all(|one| one.pair.0 == *rank || one.pair.1 == *rank))
             .collect();
+        if common.iter().any(|rank| outlying.contains(rank)) {
+            common.retain(|rank| outlying.contains(rank));
+        }
         let named = |rank: u32| match self.hosts.get(rank as usize) {
             Some(host) => format!("rank {rank} on {host}"),
             None => format!("rank {rank}"),
@@ -451,10 +477,12 @@ mod tests {
             let ring = [(0, 1), (1, 2), (2, 3), (3, 0)];
             let fit = |pair| if misfits.contains(&pair) { No } else { Yes };
             let all: Vec<_> = ring.map(|pair| connection(pair, fit(pair))).into();
-            stage.fallen_back(&all)
+            stage.fallen_back(&all, &BTreeSet::from([1]))
         };
         assert_eq!(named(&[(1, 2), (2, 3)]).unwrap(), "only rank 2 on b used No");
-        assert_eq!(named(&[(1, 2)]).unwrap(), "only rank 1 on a and rank 2 on b used No");
+        assert_eq!(named(&[(2, 3)]).unwrap(), "only rank 2 on b and rank 3 on b used No");
+        // The log of rank 1 describes another network than the others'.
+        assert_eq!(named(&[(1, 2)]).unwrap(), "only rank 1 on a used No");
         assert_eq!(named(&[(0, 1), (2, 3)]).unwrap(), "4 ranks on a, b used No");
         assert_eq!(named(&[]), None);
     }

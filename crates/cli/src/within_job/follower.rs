@@ -12,12 +12,14 @@ use std::{
 use anyhow::{Context, Result};
 use busbw_core::exit::{Exit, ExitError};
 use busbw_job::{
+    heartbeat::HEARTBEAT_INTERVAL,
     launched::Launched,
     rendezvous::{
         JoinRequest, ToCoordinator, ToWorker, address::Rendezvous, framed_stream::FramedStream,
         is_parent, rendezvous_timeout,
     },
 };
+use busbw_runner::launch::CoordinatorSilence;
 use rustix::process::{Pid, Signal, getppid, kill_process};
 
 use super::order::Order;
@@ -42,6 +44,8 @@ pub(crate) fn follow(launched: &Launched, args: &[OsString]) -> Result<Exit> {
     let stream = Rendezvous::of(launched)?.join(&join, rendezvous_timeout(None), parent)?;
     let address =
         stream.peer().map_or_else(|| "127.0.0.1".to_owned(), |peer| peer.ip().to_string());
+    let mut silence = CoordinatorSilence::new(launched, &join.host);
+    let mut heartbeat_at = Instant::now();
     let orders = read(stream.try_clone().context("cannot duplicate the connection to process 0")?)?;
     let mut part = Part::default();
     loop {
@@ -49,12 +53,18 @@ pub(crate) fn follow(launched: &Launched, args: &[OsString]) -> Result<Exit> {
             Ok(ToWorker::Assign { assignment, .. }) => part = Part::start(&assignment, &address)?,
             Ok(ToWorker::Abort) => part.abort(),
             Ok(ToWorker::Exit(exit)) => return Ok(exit),
+            Ok(ToWorker::Heartbeat(heartbeat)) => silence.heartbeat(heartbeat),
             Ok(ToWorker::Authentication { .. } | ToWorker::ReadCounters { .. }) => {}
             Err(mpsc::RecvTimeoutError::Timeout) => {}
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 let text = "lost the connection to process 0 of this job";
                 return Err(ExitError::new(Exit::RankLost, text).into());
             }
+        }
+        silence.check()?;
+        if Instant::now() >= heartbeat_at {
+            heartbeat_at = Instant::now() + HEARTBEAT_INTERVAL;
+            stream.send(&ToCoordinator::Heartbeat).context("cannot answer process 0")?;
         }
         if !is_parent(parent) {
             return Err(ExitError::new(Exit::RankLost, "the launcher has exited").into());

@@ -120,8 +120,10 @@ impl Leader {
         while !running.is_empty() {
             match events.recv_timeout(due.saturating_duration_since(Instant::now())) {
                 Ok((process, WorkerEvent::Ended)) => _ = running.remove(&process),
-                Ok((process, WorkerEvent::Gone)) => {
-                    let text = format!("{} of the launcher's job was lost", named(process));
+                Ok((process, event @ (WorkerEvent::Gone | WorkerEvent::Silent))) => {
+                    let how =
+                        if event == WorkerEvent::Gone { "was lost" } else { "does not answer" };
+                    let text = format!("{} of the launcher's job {how}", named(process));
                     return Err(ExitError::new(Exit::RankLost, text));
                 }
                 Ok(_) => {}

@@ -3,10 +3,13 @@
 //! Not what the agent does (`agent`).
 
 mod agent;
+mod agent_silence;
+mod agent_stdout;
 mod binary;
 mod connection;
 mod monitor;
 mod orders;
+mod remote_end;
 
 pub use agent::run as agent;
 
@@ -16,7 +19,7 @@ use anyhow::Result;
 use busbw_core::exit::Exit;
 
 use self::{binary::Binary, connection::Connection, monitor::HostMonitor, orders::Orders};
-use super::{JobEnd, Launcher, RunningJob, command::Command, job::Job};
+use super::{Carrier, JobEnd, Launcher, RunningJob, command::Command, job::Job};
 use crate::hosts::Host;
 use busbw_core::exit::ExitError;
 
@@ -44,6 +47,7 @@ impl Launcher for Ssh {
 
     fn start(&self, job: &Job) -> Result<Box<dyn RunningJob>> {
         let binary = Binary::ours()?;
+        monitor::raise_open_files(job.hosts.0.len());
         let connections = std::thread::scope(|scope| {
             let threads: Vec<_> = job
                 .hosts
@@ -98,6 +102,18 @@ fn ssh(job: &Job, host: &Host, script: &str) -> Command {
 impl RunningJob for HostMonitor {
     fn stdout(&mut self) -> Box<dyn Read + Send> {
         self.take_stdout()
+    }
+
+    fn lost(&mut self) -> Option<String> {
+        self.lost_part()
+    }
+
+    fn carrier(&self) -> Carrier {
+        self.carrier_of_process_0()
+    }
+
+    fn abandon(&mut self) {
+        self.close();
     }
 
     fn interruption(&self) -> Box<dyn Fn() + Send> {

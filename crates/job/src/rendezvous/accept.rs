@@ -14,10 +14,11 @@ use anyhow::{Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{
-    HANDSHAKE_TIMEOUT, JoinRequest, ToCoordinator, ToWorker,
+    HANDSHAKE_TIMEOUT, JoinRequest, ToCoordinator, ToWorker, Worker,
     address::{Listener, Rendezvous},
     authentication::{Side, auth_tag, verify_auth_tag},
     framed_stream::FramedStream,
+    heartbeats::Joined,
     hello::Hello,
 };
 use crate::frame::{FrameReader, Peer};
@@ -37,13 +38,14 @@ struct PendingConnection {
 }
 
 /// What the accepting thread sends: a worker that shook hands, or another version of busbw that cannot, and where.
-pub(super) type Arrival = Result<(JoinRequest, FramedStream), String>;
+pub(super) type Arrival = Result<(JoinRequest, Worker), String>;
 
-/// Accepts connections until `closing` is set.
+/// Accepts connections until `closing` is set. `joined` gets every worker that shook hands.
 pub(super) fn accept_workers(
     listener: &Listener,
     rendezvous: &Rendezvous,
     arrivals: &Sender<Arrival>,
+    joined: &Joined,
     closing: &AtomicBool,
 ) {
     let mut pending: Vec<PendingConnection> = Vec::new();
@@ -67,7 +69,11 @@ pub(super) fn accept_workers(
                 }
                 let arrival = match connection.shake_hands(rendezvous) {
                     Ok(None) => return Some(connection),
-                    Ok(Some(request)) => Ok((request, connection.stream)),
+                    Ok(Some(request)) => {
+                        let worker = Worker::new(&request, connection.stream);
+                        joined.add(&worker);
+                        Ok((request, worker))
+                    }
                     // An unauthenticated peer learns nothing from an error but this version.
                     Err(_) => Err(connection.other_version()?),
                 };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::token;
 
 /// The protocol of rendezvous and hub. It is raised whenever a message other than [`Hello`] changes.
-pub(super) const PROTOCOL: u32 = 1;
+pub(super) const PROTOCOL: u32 = 2;
 
 /// First message of both sides: a frame with this JSON object. Its form is the same in all versions (docs/launchers.md):
 /// later ones may add members, and these stay.

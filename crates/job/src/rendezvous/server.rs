@@ -21,15 +21,20 @@ use super::{JoinRequest, Worker, WorkerEvent, interface, rendezvous_timeout};
 use crate::rendezvous::{
     accept::{self, Arrival},
     address::Rendezvous,
+    heartbeats::Heartbeats,
     missing_workers,
     missing_workers::{JoinedProcess, ProcessLabel},
-    workers,
+    worker_events,
 };
-use crate::{launched::Launched, naming, open_files};
+use crate::{heartbeat::EventLoop, launched::Launched, leftover, naming, open_files};
 use busbw_core::exit::ExitError;
+use busbw_ffi::mpi::Launcher;
+use busbw_host::machine;
 
 /// How long late workers of a run that never began may take to join, to receive its exit code.
 const LATE_JOIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a launcher may take to forward the last lines.
+const FORWARD_DELAY: Duration = Duration::from_millis(300);
 /// How often `stop` and the deadline are checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -44,6 +49,10 @@ pub struct RendezvousServer {
     /// Another version of busbw that could not join, and where it is.
     other_version: Option<String>,
     closing: Arc<AtomicBool>,
+    /// Whether the launcher waits for a stopped worker.
+    waits_for_stopped: bool,
+    /// Its heartbeats go to all workers, from their handshake on.
+    heartbeats: Heartbeats,
 }
 
 impl RendezvousServer {
@@ -59,9 +68,12 @@ impl RendezvousServer {
         let closing = Arc::new(AtomicBool::new(false));
         let (sender, arrivals) = mpsc::channel();
         let (stop_accepting, accepting) = (Arc::clone(&closing), Arc::clone(&rendezvous));
+        let (heartbeats, joined) = Heartbeats::begin()?;
         std::thread::Builder::new()
             .name("rendezvous".to_owned())
-            .spawn(move || accept::accept_workers(&listener, &accepting, &sender, &stop_accepting))
+            .spawn(move || {
+                accept::accept_workers(&listener, &accepting, &sender, &joined, &stop_accepting);
+            })
             .context("cannot start a thread for the other processes of this launcher's job")?;
         Ok(RendezvousServer {
             ours: JoinRequest::of_this_process(launched, args),
@@ -71,7 +83,15 @@ impl RendezvousServer {
             arrivals,
             other_version: None,
             closing,
+            // Open MPI's kills all processes when this one fails.
+            waits_for_stopped: launched.by != Launcher::OpenMpi,
+            heartbeats,
         })
+    }
+
+    /// The event loop of this process, of which heartbeats tell.
+    pub fn event_loop(&self) -> &EventLoop {
+        self.heartbeats.event_loop()
     }
 
     /// Whether all processes are on this host.
@@ -151,9 +171,8 @@ impl RendezvousServer {
             }
             match self.arrivals.recv_timeout(POLL_INTERVAL) {
                 Ok(Err(other)) => self.other_version = Some(other),
-                Ok(Ok((request, stream))) => {
+                Ok(Ok((request, worker))) => {
                     let checked = self.check(label, &request);
-                    let worker = Worker::new(&request, stream);
                     if let Err(error) = checked {
                         worker.exit(error.exit());
                         return Err(error);
@@ -264,7 +283,7 @@ impl RendezvousServer {
         events: Sender<E>,
         event: impl Fn(usize, WorkerEvent) -> E + Send + 'static,
     ) -> Result<()> {
-        workers::follow(self.workers(), events, event)
+        worker_events::follow(self.workers(), events, event)
     }
 
     /// How many processors all processes together may use, and whether each may use the same ones.
@@ -280,18 +299,32 @@ impl RendezvousServer {
     pub fn broadcast_exit(mut self, exit: Exit) {
         let deadline = Instant::now() + LATE_JOIN_TIMEOUT;
         while self.workers.iter().skip(1).any(Option::is_none) && Instant::now() < deadline {
-            let Ok(Ok((request, stream))) = self.arrivals.recv_timeout(POLL_INTERVAL) else {
+            let Ok(Ok((request, worker))) = self.arrivals.recv_timeout(POLL_INTERVAL) else {
                 continue;
             };
-            let worker = Worker::new(&request, stream);
             worker.exit(exit);
             if let Some(place) = self.workers.get_mut(request.process) {
                 *place = Some(worker);
             }
         }
         self.closing.store(true, Ordering::SeqCst);
-        for (_, worker) in self.workers() {
-            worker.exit(exit);
+        self.workers().for_each(|(_, worker)| worker.exit(exit));
+        if exit != Exit::Ok && self.waits_for_stopped {
+            self.end_stopped_workers();
+        }
+    }
+
+    /// Ends the workers of this host that are stopped, since the launcher would wait for them.
+    fn end_stopped_workers(&self) {
+        let here = || self.workers().filter(|(_, worker)| worker.host == self.ours.host);
+        let is_stopped =
+            |worker: &Worker| machine::is_stopped(&machine::Root::system(), worker.pid);
+        if here().any(|(_, worker)| is_stopped(worker)) {
+            // Hydra kills everything when one dies of a signal: first it forwards what this process has printed.
+            std::thread::sleep(FORWARD_DELAY);
+            for (_, worker) in here() {
+                leftover::end_stopped(worker.pid);
+            }
         }
     }
 }

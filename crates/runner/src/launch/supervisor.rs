@@ -46,12 +46,10 @@ use busbw_host::{
     counters::Counters,
     machine::{self, OutOfMemoryKills},
 };
-use busbw_job::{open_files, rendezvous::RendezvousServer};
+use busbw_job::{heartbeat::EventLoop, open_files, rendezvous::RendezvousServer};
 
 /// How long ranks may take to join the hub: they only start and map memory.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a rank may be stopped before it counts as lost: a debugger or Ctrl-Z may stop it.
-const STOPPED_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long ranks may take to exit after the run has ended, before they are killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long killed ranks of an interrupted run are waited for: unmapping many GB takes longer than users wait, and the
@@ -79,6 +77,7 @@ pub(super) fn run(
     guard: &Guard,
     outputs: &mut Outputs,
     mut server: Option<&mut RendezvousServer>,
+    event_loop: &EventLoop,
 ) -> Result<Ended> {
     let room = open_files::for_everyone(plan);
     let gathered = room.and_then(|()| {
@@ -105,7 +104,9 @@ pub(super) fn run(
         let mut running =
             Launch::start(plan, describe, server.as_deref(), &tables, launch, &sender)?;
         running.counters = counters;
-        let ended = running.follow(&events, outputs)?;
+        let ended = running.follow(&events, outputs, event_loop);
+        event_loop.leave();
+        let ended = ended?;
         counters = std::mem::take(&mut running.counters);
         // The next launch reuses what this one measured, also without a cache on disk.
         tables.append(&mut running.measured);
@@ -291,8 +292,14 @@ impl<'a> Launch<'a> {
     }
 
     /// Handles events until every process has exited.
-    fn follow(&mut self, events: &Receiver<Event>, outputs: &mut Outputs) -> Result<Ended> {
+    fn follow(
+        &mut self,
+        events: &Receiver<Event>,
+        outputs: &mut Outputs,
+        event_loop: &EventLoop,
+    ) -> Result<Ended> {
         while self.processes.iter().any(|p| p.running) && !self.leaves_ranks_to_the_kernel() {
+            event_loop.advance();
             match events.recv_timeout(if self.held.is_empty() {
                 TICK_INTERVAL
             } else {

@@ -22,7 +22,7 @@ use signal_hook::{iterator::Signals, low_level};
 
 use crate::{
     backend::{self, Cores},
-    launch::{rank, rank_assignment::RankAssignment},
+    launch::{coordinator_silence::CoordinatorSilence, rank, rank_assignment::RankAssignment},
     request::Request,
     signals,
 };
@@ -32,10 +32,12 @@ use busbw_job::rendezvous::{
     JoinRequest, ToCoordinator, ToWorker, address::Rendezvous, framed_stream::FramedStream,
     is_parent, rendezvous_timeout, watch_parent,
 };
-use busbw_job::{launched::Launched, open_files};
+use busbw_job::{heartbeat::HEARTBEAT_INTERVAL, launched::Launched, open_files};
 
 /// How long this process waits for the exit code after a terminating signal.
 const SIGNAL_EXIT_TIMEOUT: Duration = Duration::from_secs(6);
+/// How often it is checked whether process 0 and the launcher are still there.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Runs this process's ranks of the job that `launched` describes. `args` is the command line, `planned` what it
 /// means on this machine. Exits with the coordinator's exit code instead of returning.
@@ -61,8 +63,11 @@ pub fn run(
         Err(bad) => join.failure = Some((bad.exit(), bad.to_string())),
     }
     let stream = Rendezvous::of(launched)?.join(&join, limit, parent)?;
-    let (mut assignment, descriptors) = receive_assignment(&stream, parent)?;
+    let mut silence = CoordinatorSilence::new(launched, &join.host);
+    let (mut assignment, descriptors) = receive_assignment(&stream, parent, &mut silence)?;
     let request = planned?;
+    let writer = Arc::new(Mutex::new(stream.try_clone()?));
+    send_heartbeats(&writer)?;
     if !assignment.backend.spec().shares_memory {
         let cpu = machine::read(&machine::Root::system()).cpu;
         let cores = Cores { cpu: &cpu, alike: false };
@@ -93,10 +98,9 @@ pub fn run(
         hub.set_port(port.parse().context("cannot parse the hub's address")?);
         assignment.hub = hub.to_string();
     }
-    let reader = stream.try_clone()?;
-    let stream = Arc::new(Mutex::new(stream));
+    let (reader, stream) = (stream, writer);
     rank::run_threads(assignment, |control| {
-        follow_coordinator(reader, control, CountersOfHost::new(&stream));
+        follow_coordinator(reader, control, silence, CountersOfHost::new(&stream));
         forward_signals(&stream)?;
         watch_parent(|| low_level::exit(Exit::RankLost.code().into()));
         Ok(())
@@ -120,7 +124,8 @@ pub(super) fn send_statement(
     let parent = getppid();
     let join = JoinRequest { statement, ..JoinRequest::of_this_process(launched, args) };
     let stream = Rendezvous::of(launched)?.join(&join, rendezvous_timeout(None), parent)?;
-    receive_assignment(&stream, parent)?;
+    let mut silence = CoordinatorSilence::new(launched, &join.host);
+    receive_assignment(&stream, parent, &mut silence)?;
     let text = "the coordinator assigned ranks to this process, which only sends a statement";
     Err(ExitError::new(Exit::Internal, text).into())
 }
@@ -129,33 +134,56 @@ pub(super) fn send_statement(
 fn receive_assignment(
     stream: &FramedStream,
     parent: Option<Pid>,
+    silence: &mut CoordinatorSilence,
 ) -> Result<(RankAssignment, usize)> {
-    while !stream.is_ready(Duration::from_millis(500)) {
-        if !is_parent(parent) {
-            bail!("the launcher has exited");
+    loop {
+        while !stream.is_ready(CHECK_INTERVAL) {
+            if !is_parent(parent) {
+                bail!("the launcher has exited");
+            }
+            if silence.check().is_err() {
+                low_level::exit(Exit::RankLost.code().into());
+            }
         }
-    }
-    match stream.receive() {
-        Ok(ToWorker::Assign { assignment, descriptors }) => Ok((assignment, descriptors)),
-        Ok(ToWorker::Exit(exit)) => low_level::exit(exit.code().into()),
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Err(error).context("cannot parse the rank assignment")
-        }
-        Ok(ToWorker::Authentication { .. } | ToWorker::Abort | ToWorker::ReadCounters { .. })
-        | Err(_) => {
-            Err(ExitError::new(Exit::RankLost, "lost the connection to process 0 of this run")
-                .into())
-        }
+        return match stream.receive() {
+            Ok(ToWorker::Heartbeat(heartbeat)) => {
+                silence.heartbeat(heartbeat);
+                continue;
+            }
+            Ok(ToWorker::Assign { assignment, descriptors }) => Ok((assignment, descriptors)),
+            Ok(ToWorker::Exit(exit)) => low_level::exit(exit.code().into()),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(error).context("cannot parse the rank assignment")
+            }
+            Ok(
+                ToWorker::Authentication { .. } | ToWorker::Abort | ToWorker::ReadCounters { .. },
+            )
+            | Err(_) => {
+                Err(ExitError::new(Exit::RankLost, "lost the connection to process 0 of this run")
+                    .into())
+            }
+        };
     }
 }
 
-/// Starts a thread that obeys the coordinator, and exits the process when the connection breaks.
-fn follow_coordinator(reader: FramedStream, control: &Arc<Control>, mut counters: CountersOfHost) {
+/// Starts a thread that obeys the coordinator, and exits the process when the connection breaks or falls silent.
+fn follow_coordinator(
+    reader: FramedStream,
+    control: &Arc<Control>,
+    mut silence: CoordinatorSilence,
+    mut counters: CountersOfHost,
+) {
     let control = Arc::clone(control);
     let _ = std::thread::Builder::new().name("coordinator".to_owned()).spawn(move || {
         loop {
+            while !reader.is_ready(CHECK_INTERVAL) {
+                if silence.check().is_err() {
+                    low_level::exit(Exit::RankLost.code().into());
+                }
+            }
             match reader.receive() {
                 Ok(ToWorker::<()>::Abort) => control.abort(),
+                Ok(ToWorker::Heartbeat(heartbeat)) => silence.heartbeat(heartbeat),
                 Ok(ToWorker::ReadCounters { gpus, after }) => counters.read(gpus.as_deref(), after),
                 Ok(ToWorker::Exit(exit)) => low_level::exit(exit.code().into()),
                 Ok(ToWorker::Authentication { .. } | ToWorker::Assign { .. }) | Err(_) => {
@@ -168,6 +196,21 @@ fn follow_coordinator(reader: FramedStream, control: &Arc<Control>, mut counters
             }
         }
     });
+}
+
+/// Starts a thread that shows the coordinator that this process answers, whatever its ranks and libraries do.
+fn send_heartbeats(stream: &Arc<Mutex<FramedStream>>) -> Result<()> {
+    let stream = Arc::clone(stream);
+    std::thread::Builder::new()
+        .name("heartbeats".to_owned())
+        .spawn(move || {
+            loop {
+                send(&stream, &ToCoordinator::Heartbeat);
+                std::thread::sleep(HEARTBEAT_INTERVAL);
+            }
+        })
+        .map(drop)
+        .context("cannot start a thread for heartbeats")
 }
 
 /// The counters of this host, which the coordinator asks for around each row.

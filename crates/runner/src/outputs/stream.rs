@@ -88,6 +88,15 @@ impl Stream {
         Ok(stream)
     }
 
+    /// Writes a piece if nothing else waits to be written, without waiting for it.
+    pub(super) fn offer(&self, piece: Vec<u8>) {
+        let mut state = lock(&self.shared);
+        if state.failure.is_none() && state.is_settled() {
+            state.queue.push_back(piece);
+            self.shared.changed.notify_all();
+        }
+    }
+
     /// Waits until everything is written, for `limit` at most. Returns whether it is.
     ///
     /// # Errors
@@ -148,6 +157,24 @@ mod tests {
         assert!(stream.settle(Duration::from_secs(60)).unwrap());
         assert_eq!(lock(&stream.shared).flush_timeout(), FLUSH_TIMEOUT);
         assert!(read.iter().all(|byte| *byte == b'x'));
+    }
+
+    /// Behind what waits, a heartbeat would tell of the past.
+    #[test]
+    fn what_is_offered_never_waits() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let mut stream = Stream::new(writer).unwrap();
+        stream.offer(b"first ".to_vec());
+        assert!(stream.settle(Duration::from_secs(60)).unwrap());
+        stream.write_all(&vec![b'x'; 100_000]).unwrap();
+        stream.offer(b"second ".to_vec());
+        let mut read = vec![0; 6 + 100_000];
+        reader.read_exact(&mut read).unwrap();
+        assert!(stream.settle(Duration::from_secs(60)).unwrap());
+        stream.offer(b"third".to_vec());
+        let mut rest = [0; 5];
+        reader.read_exact(&mut rest).unwrap();
+        assert_eq!((&read[..6], &rest), (&b"first "[..], b"third"));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! `busbw __agent`, the remote end of ssh: it describes its host, starts the host's processes as stdin orders, and ends
-//! them when stdin closes or heartbeats stop. Their output goes to ssh.
+//! them when stdin closes or heartbeats stop. It answers heartbeats. Their output goes to ssh.
 //! Not a supervisor: that is process 0 of the run.
 
 use std::{
     io::{self, Write},
     net::{TcpListener, ToSocketAddrs},
     process::{Child, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     time::{Duration, Instant},
 };
 
@@ -18,7 +18,10 @@ use rustix::{
     process::{Pid, Signal, kill_process},
 };
 
-use super::orders::{Greeting, Orders, READY, ToAgent};
+use super::{
+    agent_stdout::{Forwarder, answer_heartbeats},
+    orders::{Answer, Greeting, Orders, READY, ToAgent},
+};
 use crate::frame::{FrameReader, Peer};
 use busbw_host::machine;
 
@@ -47,12 +50,20 @@ pub fn run() -> Result<Exit> {
         let _ = std::env::set_current_dir(folder);
     }
     let children = Arc::new(Mutex::new(Vec::new()));
+    // Before the first process: a busy machine may take long to start all of them.
+    obey_in_a_thread(reader, &children, orders.first == 0)?;
     let knows = |name: &&String| (name.as_str(), orders.port).to_socket_addrs().is_ok();
     let master = orders.masters.iter().find(knows).or(orders.masters.first());
     let master = master.map_or("", String::as_str);
+    let mut forwarder = None;
     for place in 0..orders.count {
-        let started = start(&orders, master, place);
-        let mut all = children.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = start(&orders, master, place).and_then(|mut child| {
+            if let Some(stdout) = child.stdout.take() {
+                forwarder = Some(Forwarder::start(stdout)?);
+            }
+            Ok(child)
+        });
+        let mut all = lock(&children);
         match started {
             Ok(child) => all.push(child),
             Err(error) => {
@@ -61,14 +72,9 @@ pub fn run() -> Result<Exit> {
             }
         }
     }
-    let ours = Arc::clone(&children);
-    std::thread::Builder::new()
-        .name("orders".to_owned())
-        .spawn(move || obey(&mut reader, &ours))
-        .context("cannot start a thread for orders")?;
     let mut over: Option<Instant> = None;
     loop {
-        let mut all = children.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&children);
         if over.is_some_and(|since| since.elapsed() > EXIT_TIMEOUT) {
             // A stopped process, for example, does not exit by itself.
             end(&mut all);
@@ -83,7 +89,9 @@ pub fn run() -> Result<Exit> {
         if orders.first == 0 && matches!(codes.first(), Some(Some(_))) {
             over.get_or_insert_with(Instant::now);
         }
-        if let Some(codes) = codes.into_iter().collect::<Option<Vec<i32>>>() {
+        if let Some(codes) = codes.into_iter().collect::<Option<Vec<i32>>>()
+            && forwarder.as_ref().is_none_or(Forwarder::is_done)
+        {
             let code = codes.first().copied().unwrap_or(0);
             // Any code of the process, not only busbw's own (`Exit`).
             std::process::exit(code);
@@ -99,7 +107,12 @@ fn greet() -> Result<()> {
     // "client port server port", sshd(8).
     let ssh = std::env::var("SSH_CONNECTION").ok();
     let address = ssh.and_then(|words| Some(words.split_whitespace().nth(2)?.to_owned()));
-    let greeting = Greeting { port: port.port(), host: machine::host_name(), address };
+    let greeting = Greeting {
+        port: port.port(),
+        pid: std::process::id(),
+        host: machine::host_name(),
+        address,
+    };
     let text = serde_json::to_string(&greeting).context("cannot serialise a greeting")?;
     let mut stdout = io::stdout();
     writeln!(stdout, "{READY}{text}").and_then(|()| stdout.flush()).context("cannot write to ssh")
@@ -123,24 +136,54 @@ fn start(orders: &Orders, master: &str, place: usize) -> Result<Child> {
     for name in &orders.unset {
         command.env_remove(name);
     }
-    if rank > 0 {
-        command.stdout(io::stderr());
-    }
+    match rank {
+        0 => command.stdout(Stdio::piped()),
+        _ => command.stdout(io::stderr()),
+    };
     command.spawn().with_context(|| format!("cannot start process {rank}, {}", program.display()))
 }
 
+/// Starts the thread that obeys the messages on stdin, and the one that answers heartbeats. `has_process_0` says whether
+/// the first child is process 0 of the run.
+fn obey_in_a_thread(
+    mut reader: FrameReader,
+    children: &Arc<Mutex<Vec<Child>>>,
+    has_process_0: bool,
+) -> Result<()> {
+    let ours = Arc::clone(children);
+    let answer = move || {
+        let pid = lock(&ours).first().map(Child::id).filter(|_| has_process_0);
+        let is_stopped = |pid: &u32| machine::is_stopped(&machine::Root::system(), *pid);
+        Answer { stopped: pid.filter(is_stopped) }
+    };
+    let heartbeats = answer_heartbeats(answer)?;
+    let ours = Arc::clone(children);
+    std::thread::Builder::new()
+        .name("orders".to_owned())
+        .spawn(move || obey(&mut reader, &ours, &heartbeats))
+        .map(drop)
+        .context("cannot start a thread for orders")
+}
+
 /// Obeys the messages on stdin; ends all processes when they stop.
-fn obey(reader: &mut FrameReader, children: &Mutex<Vec<Child>>) {
+fn obey(reader: &mut FrameReader, children: &Mutex<Vec<Child>>, heartbeats: &mpsc::Sender<()>) {
     while let Ok(message) = receive(reader, HEARTBEAT_TIMEOUT) {
-        if let ToAgent::Interrupt = message {
-            let all = children.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(first) = all.first() {
-                let _ = kill_process(Pid::from_child(first), Signal::INT);
+        match message {
+            ToAgent::Interrupt => {
+                if let Some(first) = lock(children).first() {
+                    let _ = kill_process(Pid::from_child(first), Signal::INT);
+                }
             }
+            ToAgent::Heartbeat => drop(heartbeats.send(())),
+            ToAgent::Start(_) => {}
         }
     }
-    end(&mut children.lock().unwrap_or_else(PoisonError::into_inner));
+    end(&mut lock(children));
     std::process::exit(Exit::RankLost.code().into());
+}
+
+fn lock(children: &Mutex<Vec<Child>>) -> MutexGuard<'_, Vec<Child>> {
+    children.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Kills all processes of this host.

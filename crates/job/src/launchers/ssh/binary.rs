@@ -1,5 +1,5 @@
 //! This program's copy on other hosts: its bytes, its path there, and the shell scripts that find, start and write
-//! it. A copy is written under another name, checked, then renamed: concurrent copies do not disturb each other.
+//! it. A copy is written under another name, checked, then given its name: concurrent copies do not disturb each other.
 //! Not the connection.
 
 use std::fs;
@@ -23,6 +23,8 @@ pub(super) struct Binary {
 pub(super) const HOST: &str = "busbw-host";
 pub(super) const MISSING: &str = "busbw-missing";
 pub(super) const COPIED: &str = "busbw-copied";
+pub(super) const ENDED: &str = "busbw-ended";
+pub(super) const GONE: &str = "busbw-gone";
 
 impl Binary {
     /// The running program, even if its file has been replaced.
@@ -42,14 +44,24 @@ impl Binary {
     }
 
     /// A script that writes the program from stdin. `token` makes the temporary name unique among hosts with a shared
-    /// home.
+    /// home. A copy that another host has made meanwhile stays: its agent may run already, and starts itself again.
     pub(super) fn copy_script(&self) -> Result<String> {
         let token = token()?;
         Ok(format!(
-            "umask 077; d=\"{FOLDER}/{}\"; t=\"$d/.{token}\"; mkdir -p \"$d\" && cat >\"$t\" && {} && chmod 700 \"$t\" && mv -f \"$t\" \"$d/busbw\" && echo {COPIED} || {{ rm -f \"$t\"; exit 1; }}",
+            "umask 077; d=\"{FOLDER}/{}\"; t=\"$d/.{token}\"; f=\"$d/busbw\"; mkdir -p \"$d\" && cat >\"$t\" && {} && chmod 700 \"$t\" && {{ ln \"$t\" \"$f\" 2>/dev/null || {}; }} && rm -f \"$t\" && echo {COPIED} || {{ rm -f \"$t\"; exit 1; }}",
             self.hash,
-            self.check("t")
+            self.check("t"),
+            format_args!("{{ test -x \"$f\" && {}; }} || mv -f \"$t\" \"$f\"", self.check("f"))
         ))
+    }
+
+    /// A script that kills the agent with this process ID, also if it is stopped.
+    pub(super) fn end_script(&self, pid: u32) -> String {
+        // The number may be another program's by now.
+        format!(
+            "case \"$(readlink /proc/{pid}/exe)\" in */{}/busbw*) kill -KILL {pid} && echo {ENDED};; *) echo {GONE};; esac",
+            self.hash
+        )
     }
 
     /// A shell test whether the file has these bytes: by hash where the host has sha256sum, else by size.
@@ -65,6 +77,7 @@ impl Binary {
 mod tests {
     use std::{
         io::Write,
+        os::unix::fs::MetadataExt,
         process::{Command, Output, Stdio},
     };
 
@@ -104,6 +117,11 @@ mod tests {
         assert_eq!(start(), "runs __agent");
 
         let place = folder.path().join("busbw").join(&binary.hash);
+        // Another host with this home has found it missing, too. Programs that run must find their file again.
+        let file = || fs::metadata(place.join("busbw")).unwrap().ino();
+        let first = file();
+        assert!(copy(&bytes).status.success());
+        assert_eq!(file(), first);
         let names: Vec<_> = fs::read_dir(&place).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["busbw"]);
         let mut damaged = bytes.clone();
@@ -114,10 +132,33 @@ mod tests {
         assert_eq!(start(), "runs __agent");
     }
 
+    /// Only a process that runs the copy is killed, also if it is stopped.
+    #[test]
+    fn an_agent_is_ended_by_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = fs::read("/bin/sleep").unwrap();
+        let hash = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let binary = Binary { bytes, hash };
+        let place = folder.path().join("busbw").join(&binary.hash);
+        assert!(sh(&binary.copy_script().unwrap(), folder.path(), &binary.bytes).status.success());
+        for (program, said) in [(place.join("busbw"), ENDED), ("/bin/sleep".into(), GONE)] {
+            let mut child = Command::new(program).arg("60").spawn().unwrap();
+            let pid = rustix::process::Pid::from_child(&child);
+            rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+            let output = sh(&binary.end_script(child.id()), folder.path(), b"");
+            assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), said);
+            if said == GONE {
+                assert!(child.try_wait().unwrap().is_none());
+                child.kill().unwrap();
+            }
+            child.wait().unwrap();
+        }
+    }
+
     #[test]
     fn fit_between_single_quotes_of_any_shell() {
         let binary = Binary::ours().unwrap();
-        for script in [binary.start_script(), binary.copy_script().unwrap()] {
+        for script in [binary.start_script(), binary.copy_script().unwrap(), binary.end_script(7)] {
             assert!(!script.contains(['\'', '!', '\n']), "{script}");
         }
     }

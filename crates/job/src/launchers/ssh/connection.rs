@@ -19,12 +19,18 @@ use super::{
     binary::{Binary, COPIED, HOST, MISSING},
     orders::{Greeting, READY},
 };
+use crate::heartbeat::STOPPED_TIMEOUT;
 use crate::launchers::{command::Command, local_program::ended, not_started};
 use busbw_core::exit::ExitError;
 use busbw_core::printable::printable;
+use busbw_host::machine;
 
 /// How long a host may take from the start of ssh to its agent's greeting.
 const AGENT_START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long copying this program may take: it has some 20 MB.
+const COPY_TIMEOUT: Duration = Duration::from_secs(600);
+/// How often it is checked whether ssh is stopped.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// How much of ssh's stderr is kept for a message, bytes.
 const MAX_KEPT_BYTES: usize = 2000;
 /// Longest line that is read, bytes.
@@ -35,10 +41,12 @@ pub(super) struct Connection {
     /// The host as the user names it.
     pub(super) host: String,
     pub(super) child: Child,
-    pub(super) stdin: ChildStdin,
+    pub(super) stdin: Option<ChildStdin>,
     pub(super) stdout: BufReader<ChildStdout>,
     pub(super) output: SshOutput,
     pub(super) greeting: Greeting,
+    /// The command that kills the agent over another ssh.
+    pub(super) end_agent: Command,
 }
 
 impl Connection {
@@ -66,7 +74,8 @@ impl Connection {
         };
         ssh.output.forward();
         let Ssh { host, child, stdin, stdout, output } = ssh;
-        Ok(Connection { host, child, stdin, stdout, output, greeting })
+        let end_agent = command(&binary.end_script(greeting.pid));
+        Ok(Connection { host, child, stdin, stdout, output, greeting, end_agent })
     }
 }
 
@@ -74,7 +83,7 @@ impl Connection {
 struct Ssh {
     host: String,
     child: Child,
-    stdin: ChildStdin,
+    stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     output: SshOutput,
 }
@@ -91,7 +100,7 @@ impl Ssh {
             .spawn();
         let mut child = not_started(child, command.program())?;
         let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
+        let (stdin, Some(stdout), Some(stderr)) = taken else {
             return Err(ExitError::new(Exit::Internal, "ssh was started without pipes").into());
         };
         let output = SshOutput::follow(stderr)?;
@@ -101,7 +110,8 @@ impl Ssh {
     /// Reads lines until the agent's greeting; none if the program is missing.
     fn find_agent(&mut self) -> Result<Option<Greeting>> {
         let by = Instant::now() + AGENT_START_TIMEOUT;
-        while let Some(line) = self.line(by)? {
+        let late = format!("did not start busbw there within {} s", AGENT_START_TIMEOUT.as_secs());
+        while let Some(line) = self.line(by, &late)? {
             if let Some(machine) = line.strip_prefix(HOST) {
                 self.possible(machine.trim())?;
             } else if line == MISSING {
@@ -116,21 +126,32 @@ impl Ssh {
         Err(self.failed("could not start busbw there"))
     }
 
-    /// The next line; none at the end of the stream.
-    fn line(&mut self, by: Instant) -> Result<Option<String>> {
+    /// The next line; none at the end of the stream. `late` is the message when there is none by `by`.
+    fn line(&mut self, by: Instant, late: &str) -> Result<Option<String>> {
         let mut line = Vec::new();
-        if self.stdout.buffer().is_empty() {
-            let left = by.saturating_duration_since(Instant::now());
-            let left =
-                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-            if let Ok(0) =
-                poll(&mut [PollFd::new(self.stdout.get_ref(), PollFlags::IN)], Some(&left))
-            {
-                let _ = self.child.kill();
-                let text =
-                    format!("did not start busbw there within {} s", AGENT_START_TIMEOUT.as_secs());
-                return Err(self.failed(&text));
+        let mut stopped: Option<Instant> = None;
+        while self.stdout.buffer().is_empty() {
+            let left = by.saturating_duration_since(Instant::now()).min(CHECK_INTERVAL);
+            let wait = Timespec::try_from(left).unwrap_or_default();
+            if !matches!(
+                poll(&mut [PollFd::new(self.stdout.get_ref(), PollFlags::IN)], Some(&wait)),
+                Ok(0)
+            ) {
+                break;
             }
+            stopped = machine::is_stopped(&machine::Root::system(), self.child.id())
+                .then(|| stopped.unwrap_or_else(Instant::now));
+            let text = match stopped {
+                Some(since) if since.elapsed() >= STOPPED_TIMEOUT => format!(
+                    "did not start busbw there: process {} of ssh on this machine has been stopped for {} s",
+                    self.child.id(),
+                    STOPPED_TIMEOUT.as_secs()
+                ),
+                _ if Instant::now() >= by => late.to_owned(),
+                _ => continue,
+            };
+            let _ = self.child.kill();
+            return Err(self.failed(&text));
         }
         let read = (&mut self.stdout).take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
         read.with_context(|| format!("cannot read from ssh to {}", self.host))?;
@@ -165,16 +186,27 @@ impl Ssh {
 
 /// Writes our program to the host.
 fn copy(host: &str, command: &Command, bytes: &[u8]) -> Result<()> {
-    let Ssh { host, mut child, mut stdin, stdout, mut output } = Ssh::spawn(host, command)?;
-    // If writing fails, stderr tells why.
-    let _ = stdin.write_all(bytes);
-    drop(stdin);
-    let copied = stdout.lines().map_while(Result::ok).any(|line| line == COPIED);
-    let how = child.wait().map_or_else(|error| error.to_string(), ended);
+    let mut ssh = Ssh::spawn(host, command)?;
+    let (by, late) = (Instant::now() + COPY_TIMEOUT, "did not copy busbw there within 600 s");
+    let stdin = ssh.stdin.take();
+    let copied = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // If writing fails, stderr tells why.
+            let _ = stdin.map(|mut stdin| stdin.write_all(bytes));
+        });
+        while let Some(line) = ssh.line(by, late)? {
+            if line == COPIED {
+                return Ok(true);
+            }
+        }
+        anyhow::Ok(false)
+    })?;
+    let how = ssh.child.wait().map_or_else(|error| error.to_string(), ended);
     if copied {
         return Ok(());
     }
-    let text = format!("cannot copy busbw to {host}, below ~/.cache: ssh {how}{}", output.quoted());
+    let text =
+        format!("cannot copy busbw to {host}, below ~/.cache: ssh {how}{}", ssh.output.quoted());
     Err(ExitError::new(Exit::Library, text).into())
 }
 

@@ -1,5 +1,5 @@
-//! The messages of an ssh connection: the agent's description of its host, a line among the host's own, and those to
-//! the agent, in frames.
+//! The messages of an ssh connection: the agent's description of its host and its answers, lines among the host's own,
+//! and those to the agent, in frames.
 //! Not how they travel.
 
 use serde::{Deserialize, Serialize};
@@ -15,10 +15,22 @@ pub(super) const READY: &str = "busbw-agent ";
 pub(super) struct Greeting {
     /// A free TCP port.
     pub(super) port: u16,
+    /// The agent's process ID.
+    pub(super) pid: u32,
     /// The host's name.
     pub(super) host: String,
     /// The address at which ssh reached it.
     pub(super) address: Option<String>,
+}
+
+/// Beginning of an agent's answer to a heartbeat; an [`Answer`] follows.
+pub(super) const ANSWER: &str = "busbw-answer ";
+
+/// An agent's answer to a heartbeat.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Answer {
+    /// Process 0 of the run, if it is stopped: its process ID.
+    pub(super) stopped: Option<u32>,
 }
 
 /// To an agent.
@@ -106,7 +118,7 @@ mod tests {
     fn names_of_the_first_host() {
         let masters = |hosts: &[&str], address: &str| {
             let address = Some(address.to_owned());
-            masters(hosts, &Greeting { port: 1, host: "node1".to_owned(), address })
+            masters(hosts, &Greeting { port: 1, pid: 2, host: "node1".to_owned(), address })
         };
         assert_eq!(masters(&["a", "b"], "10.0.0.1"), ["a", "10.0.0.1", "node1"]);
         // The user is on the first host, or on the only one.

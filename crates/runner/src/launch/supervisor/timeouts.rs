@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use busbw_core::{exit::Exit, record::Status};
 
-use super::{JOIN_TIMEOUT, Launch, STOPPED_TIMEOUT, SUSPENDED_THRESHOLD};
+use busbw_job::heartbeat::STOPPED_TIMEOUT;
+
+use super::{JOIN_TIMEOUT, Launch, SUSPENDED_THRESHOLD};
 
 impl Launch<'_> {
     /// Ends the run, or kills ranks, whose timeouts have expired.

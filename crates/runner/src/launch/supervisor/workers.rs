@@ -9,13 +9,16 @@ use busbw_core::{exit::Exit, plan::Plan, record::Status};
 use super::{LOSS_DELAY, Launch, PendingLoss, WORKER_CHECK_INTERVAL};
 use crate::{
     backend::{self, Cores},
-    launch::Description,
+    launch::{Description, process::Process},
     outputs::{Ended, Outputs},
     signals,
 };
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
-use busbw_job::rendezvous::{RendezvousServer, WorkerEvent};
+use busbw_job::{
+    heartbeat::SILENCE_TIMEOUT,
+    rendezvous::{RendezvousServer, WorkerEvent},
+};
 use serde_json::Value;
 
 /// The devices of the rank threads, and the number of cores of all threads that share memory. A worker finds its
@@ -74,6 +77,21 @@ impl Launch<'_> {
             }
             WorkerEvent::Gone => {}
             WorkerEvent::Counters(counters) => self.on_counters(process, *counters),
+            WorkerEvent::Silent if self.processes[process].running => {
+                let Process { pid, host, .. } = &self.processes[process];
+                let text = format!(
+                    "{} {} not answered for {} s {}: the process is stopped, or its host or the network between hangs; the other ranks were ended. `ps -o stat= -p {pid}` on {host} prints T for a stopped process; if it is left there, kill -KILL {pid} ends it",
+                    self.describe_process(process),
+                    if self.holds_one(process) { "has" } else { "have" },
+                    SILENCE_TIMEOUT.as_secs(),
+                    self.progress_of_process(process)
+                );
+                if self.ending.is_none() {
+                    outputs.say_early(&text);
+                }
+                self.end(Status::Failed, Exit::RankLost, text);
+            }
+            WorkerEvent::Silent => {}
             // A launcher sends signals to all processes: this one may get it, too.
             WorkerEvent::Signalled(signal) => {
                 let text = format!(
