@@ -722,7 +722,7 @@ if [ -n "$two" ]; then
     "${on_two[@]}" "$program" all_reduce $small --fault rank=1,phase=timed,row=1,do=kill
   rm "$work/out"
   (measuring; ip -n "$net-a" link set eth0 down) &
-  run "${hosts[2]}" 6 2 0 "rank 1 \(process [0-9]+ on host-b\) was lost" \
+  run "${hosts[2]}" 6 2 0 "rank 1 \(process [0-9]+ on host-b\) (was lost|has not answered)" \
     "${on_two[@]}" "$program" all_reduce -b 8 -e 8 -n 5 --batches 1 -T 60 --fault rank=1,phase=timed,row=0,do=slow:1000000
   ip -n "$net-a" link set eth0 up
 
@@ -849,7 +849,7 @@ two_by_ssh() {
     "${by_ssh[@]}" $both all_reduce -b 8 -e 8 -n 5 --batches 1 --fault rank=1,phase=timed,row=0,do=slow:$slow
   rm "$work/out"
   (measuring; ip -n "$net-a" link set eth0 down) &
-  run "ssh: two hosts: a cut wire" 6 2 0 "rank 1 \(process [0-9]+ on host-b\) was lost" \
+  run "ssh: two hosts: a cut wire" 6 2 0 "rank 1 \(process [0-9]+ on host-b\) (was lost|has not answered)" \
     "${by_ssh[@]}" $both all_reduce -b 8 -e 8 -n 5 --batches 1 -T 60 --fault rank=1,phase=timed,row=0,do=slow:$slow
   ip -n "$net-a" link set eth0 up
 }

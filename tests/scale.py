@@ -6,14 +6,14 @@ the end, after the death of the host where it was started, and after that host h
     tests/scale.py BUSBW SHIMS [HOSTS [RANKS_A_HOST]] [CASE]...
 
 SHIMS is what tests/shims/build.sh has made. CASE: cold (no host has a copy of busbw), run, busy (all ranks at work for a
-minute), doctor, dead, silent. Exit code 1 if something is left or a run fails. Not speed of collectives: two cores stand for 125 hosts.
+minute), doctor, dead, silent, stopped (process 0 is). Exit code 1 if something is left or a run fails. Not speed of collectives: two cores stand for 125 hosts.
 """
 import os, resource, shutil, signal, subprocess, sys, tempfile, threading, time
 
 BUSBW, SHIMS = (os.path.realpath(one) for one in sys.argv[1:3])
 NUMBERS = [int(one) for one in sys.argv[3:] if one.isdigit()]
 HOSTS, EACH = (NUMBERS + [125, 8][len(NUMBERS):])[:2]
-CASES = [one for one in sys.argv[3:] if not one.isdigit()] or ["cold", "run", "busy", "doctor", "dead", "silent"]
+CASES = [one for one in sys.argv[3:] if not one.isdigit()] or ["cold", "run", "busy", "doctor", "dead", "silent", "stopped"]
 ROW = "all_reduce --backend nccl -b 8 -e 8 -n 1 -w 0 -c 0 --batches 1 -T 120".split()
 SOFT_LIMIT = 1024
 
@@ -73,7 +73,7 @@ class Job:
         environment.pop("BUSBW_JOB_SECRET", None)
         self.before = available(), threads()
         self.most, self.own = [0, 0, 0], [0, 0]
-        self.seen, self.lines = {}, []
+        self.seen, self.lines, self.wanted = {}, [], []
         self.begun = time.monotonic()
         self.child = subprocess.Popen(
             [BUSBW, *words, "--launcher", "ssh", "--launcher-command", script, "-H", hosts],
@@ -87,9 +87,12 @@ class Job:
         for line in stream:
             line = line.decode(errors="replace").rstrip()
             self.lines.append(line)
-            for what, text in (("joined", "control over"), ("world", "#  Rank"), ("row", " float ")):
+            for what, text in (("joined", "control over"), ("world", "#  Rank"), ("row", " float "), *self.wanted):
                 if text in line:
                     self.seen.setdefault(what, time.monotonic() - self.begun)
+
+    def names(self, text):
+        self.wanted.append(("named", text))
 
     def sample(self):
         while self.child.poll() is None:
@@ -183,6 +186,28 @@ def lost(home, name, number, after):
         job.end()
 
 
+def stopped(home):
+    """Process 0 is stopped while all ranks work: when it is named, and when nothing is left."""
+    job = Job(home, [*ROW, "-N", "0"])
+    try:
+        if not job.wait_for("row", 200):
+            print("stopped: no row", flush=True)
+            job.told()
+            return False
+        first = next(pid for pid in job.processes() if b"all_reduce" in read(pid, "cmdline").split(b"\0")[:2] and b"RANK=0" in read(pid, "environ").split(b"\0"))
+        os.kill(first, signal.SIGSTOP)
+        begun = time.monotonic()
+        job.names(f"process 0 of the run (process {first} ")
+        code = job.child.wait(timeout=120)
+        over, named, left = time.monotonic() - begun, job.seen.get("named"), job.gone(30)
+        named = named and named + job.begun - begun
+        print(f"stopped: process 0 " + (f"named after {named:.1f} s" if named else "not named") + f", exit {code} after {over:.1f} s, "
+              + (f"nothing left {left:.1f} s later" if left is not None else "something is left"), flush=True)
+        return bool(named) and named <= 15 and code == 6 and left is not None
+    finally:
+        job.end()
+
+
 def doctor(home):
     """One doctor a process, and the comparison: with the variables of a launcher."""
     mark, size = f"scale-{os.getpid()}-doctor", HOSTS * EACH
@@ -232,6 +257,8 @@ def main():
             good &= lost(home, "dead", signal.SIGKILL, 30)
         if "silent" in CASES:
             good &= lost(home, "silent", signal.SIGSTOP, 40)
+        if "stopped" in CASES:
+            good &= stopped(home)
     finally:
         shutil.rmtree(home, ignore_errors=True)
     sys.exit(not good)

@@ -164,7 +164,7 @@ def case(how, who):
         good = bool(named) and named[0][0] <= LIMIT and (str(victim) in named[0][1] or who == "daemon") and kept >= 3 and not left
         # Hydra and srun report SIGKILL of what was stopped, too (docs/launchers.md).
         good = good and (code == 6 or how in ("by-hydra", "by-slurm") and code not in (0, None))
-        text = named[0][1] if named else (said[-1][1] if said[before:] else "")
+        text = named[0][1].replace(folder, "FOLDER") if named else (said[-1][1] if said[before:] else "")
         when = f"{named[0][0]:.1f} s" if named else "never"
         return [how, who, when, f"{ended:.1f} s, exit {code}" if code is not None else f"held for {GIVE_UP:.0f} s",
                 f"{len(left)} left", [text] + ([line for _, line in said[before:]] if not good else [])], good

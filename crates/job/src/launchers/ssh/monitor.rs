@@ -30,8 +30,8 @@ use busbw_host::machine;
 
 /// Between two heartbeats (`agent::HEARTBEAT_TIMEOUT`).
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// Open files for each host: three pipes of its ssh.
-const FILES_A_HOST: usize = 3;
+/// Open files for each host: three pipes of its ssh, whose other ends are open while it is started.
+const FILES_A_HOST: usize = 6;
 /// How often connections are checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How often programs of this machine are checked for being stopped: each check reads a file.
