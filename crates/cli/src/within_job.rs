@@ -34,7 +34,9 @@ fn enter(args: &[OsString]) -> Result<Place> {
     let launched = options::Environment::read(|name| std::env::var(name).ok()).launched;
     Ok(match launched {
         None => Place::Alone,
-        Some(launched) if launched.rank == 0 => Place::Leads(Box::new(Leader::gather(&launched, args)?)),
+        Some(launched) if launched.rank == 0 => {
+            Place::Leads(Box::new(Leader::gather(&launched, args)?))
+        }
         Some(launched) => Place::Followed(follower::follow(&launched, args)?),
     })
 }
