@@ -39,7 +39,8 @@ fn evidence_lines(outcome: &Outcome) -> String {
                 line.extend([found.verdict.word().to_owned(), ran.to_owned(), found.by()]);
             }
         }
-        line.push(cell.map_or("-".to_owned(), |cell| figure(outcome.show, cell)));
+        let mark = if cell.is_some_and(|cell| cell.cut) { "*" } else { "" };
+        line.push(cell.map_or("-".to_owned(), |cell| figure(outcome.show, cell) + mark));
         let against = cell.and_then(|cell| cell.against.as_ref()).map(multiple);
         let is_baseline = outcome.baseline == Some(number) && cell.is_some();
         line.push(against.unwrap_or_else(|| if is_baseline { "1" } else { "-" }.to_owned()));
@@ -94,6 +95,9 @@ fn notes(outcome: &Outcome) -> String {
             }
         }
     }
+    if largest_is_cut(outcome) {
+        text.push_str("# *: measured with fewer batches or iterations than asked for: the list below the table\n");
+    }
     let unknown = outcome.environments.iter().find_map(|environment| {
         match environment.transport.as_ref()?.limit.as_ref()? {
             Percent::Unknown(why) => Some(why),
@@ -104,6 +108,11 @@ fn notes(outcome: &Outcome) -> String {
         let _ = writeln!(text, "# % of limit: - where it is not known: {why}");
     }
     text
+}
+
+/// Whether the time limit cut a figure of the largest size.
+fn largest_is_cut(outcome: &Outcome) -> bool {
+    outcome.rows.last().is_some_and(|row| row.cells.iter().flatten().any(|cell| cell.cut))
 }
 
 /// The first columns to the left, the others to the right.
