@@ -1,5 +1,5 @@
 //! Whether a set of hosts is fit for a job: lines of a check, each with a verdict, and the decision that follows from them.
-//! Not starting anything: who reads hosts and launches benchmarks implements [`Stages`].
+//! Not starting anything: who reads hosts and launches benchmarks implements `Stages`.
 //!
 //! Two rules hold for every line. A fault blocks a job only if two readings or two launches show it. A failure of the
 //! check itself is no fault of a host: the line is then "cannot tell".

@@ -9,10 +9,11 @@ mod stages;
 
 use std::{
     ffi::OsString,
+    panic::{AssertUnwindSafe, catch_unwind},
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use busbw_analysis::{
     check::{
         Asked, Check, CheckLine, CheckReport, Decided, Decision, SCHEMA, Verdict, conclusion,
@@ -39,8 +40,14 @@ use stages::Machines;
 /// # Errors
 /// The options cannot be used. Whatever else fails is no fault of a host: it is said, and the job may start.
 pub fn run(arguments: &CheckingArguments, args: &[OsString]) -> Result<Exit> {
-    let ended = within_job::lead(args, |leader| {
-        check(arguments, args, leader).or_else(|error| untold(arguments, error))
+    let checked = || {
+        within_job::lead(args, |leader| {
+            check(arguments, args, leader).or_else(|error| untold(arguments, error))
+        })
+    };
+    // A mistake of this program must not hold up a job either.
+    let ended = catch_unwind(AssertUnwindSafe(checked)).unwrap_or_else(|_| {
+        Err(anyhow!("it ended in a panic, whose message is above: please report it"))
     });
     ended.or_else(|error| untold(arguments, error))
 }

@@ -16,7 +16,7 @@ use busbw_core::{
 };
 use busbw_ffi::{nvml, search};
 use busbw_host::{doctor::Node, machine, survey::Survey};
-use busbw_job::launchers::{self, Placement, RunningJob, job::Job};
+use busbw_job::launchers::{self, Placement, job::Job};
 use busbw_runner::launch;
 
 use crate::{options, within_job::Leader};
@@ -68,7 +68,7 @@ pub fn hosts(placement: &Placement, limit: Duration) -> Result<Vec<Survey>> {
     };
     let begun = Instant::now();
     let mut job = launcher.start(&job)?;
-    let answer = read_within(job.as_mut(), limit);
+    let answer = read_within(job.stdout(), limit);
     if answer.is_none() {
         job.abandon();
     }
@@ -90,26 +90,37 @@ pub fn hosts(placement: &Placement, limit: Duration) -> Result<Vec<Survey>> {
     Ok(surveys)
 }
 
-/// Surveys the hosts of the launcher's job that this process leads.
+/// Surveys the hosts of the launcher's job that this process leads, within `limit`.
 ///
 /// # Errors
-/// A process gives no survey.
-pub(crate) fn of_job(leader: &Leader) -> Result<Vec<Survey>> {
+/// A process gives no survey, or `limit` passes.
+pub(crate) fn of_job(leader: &Leader, limit: Duration) -> Result<Vec<Survey>> {
     let program = std::env::current_exe().context("cannot find busbw's own program file")?;
     let mut command = Command::new(&program);
     command.arg(SURVEY).stdin(Stdio::null()).stdout(Stdio::piped());
     leader.order(&[SURVEY.into()], Vec::new(), &mut command)?;
-    let output = command.output();
-    let output = output.with_context(|| format!("cannot start {}", program.display()))?;
+    let child = command.spawn();
+    let mut child = child.with_context(|| format!("cannot start {}", program.display()))?;
+    let text = child.stdout.take().and_then(|stdout| read_within(stdout, limit));
+    if text.is_none() {
+        // The other processes' parts end with their connection to this one.
+        let _ = child.kill();
+    }
+    let status = child.wait().context("cannot wait for the survey")?;
     leader.settle()?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    let Some(text) = text else {
+        let text = format!(
+            "the processes of this launcher's job gave no survey of their hosts within {} s; start it on fewer hosts to find the one that does not answer",
+            limit.as_secs()
+        );
+        return Err(ExitError::new(Exit::Timeout, text).into());
+    };
     let surveys = text.lines().rev().find_map(|line| serde_json::from_str(line).ok());
-    surveys.with_context(|| format!("the survey of the job's hosts failed: {}", output.status))
+    surveys.with_context(|| format!("the survey of the job's hosts failed: {status}"))
 }
 
 /// What process 0 prints until it ends; none if that takes longer than `limit`.
-fn read_within(job: &mut dyn RunningJob, limit: Duration) -> Option<String> {
-    let mut stdout = job.stdout();
+fn read_within(mut stdout: impl Read + Send + 'static, limit: Duration) -> Option<String> {
     let (sender, receiver) = mpsc::channel();
     // Left behind if the limit passes: it ends with the job's stdout.
     let reader = std::thread::Builder::new().name("survey".to_owned()).spawn(move || {

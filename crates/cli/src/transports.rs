@@ -125,7 +125,7 @@ fn compare(
 /// The hosts of the job, read by its processes.
 fn hosts(prepared: &Prepared, leader: Option<&Leader>) -> Result<Vec<JobHost>> {
     let surveys = match (leader, prepared.placement()) {
-        (Some(leader), _) => survey::of_job(leader)?,
+        (Some(leader), _) => survey::of_job(leader, SURVEY_TIMEOUT)?,
         (None, Some(placement)) => survey::hosts(&placement, SURVEY_TIMEOUT)?,
         (None, None) => vec![survey::here(0, None, true)],
     };

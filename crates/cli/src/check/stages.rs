@@ -172,7 +172,7 @@ impl Stages for Machines<'_> {
     fn survey(&mut self, limit_s: f64) -> Result<Survey, Unable> {
         let limit = Duration::try_from_secs_f64(limit_s).unwrap_or(Duration::MAX);
         let processes = match (self.leader, &self.placement) {
-            (Some(leader), _) => survey::of_job(leader),
+            (Some(leader), _) => survey::of_job(leader, limit),
             (None, Some(placement)) => survey::hosts(placement, limit),
             (None, None) => Ok(vec![survey::here(0, None, true)]),
         };
