@@ -244,7 +244,8 @@ fn sweeps_that_cannot_be() {
         ("sweep -x A=1 all_reduce --launcher local -H a:2", 2, "-H names others"),
         ("sweep -x A=1 all_reduce --launcher mpirun -H me@a:2", 2, "User me in"),
         ("sweep -x A=1 all_reduce -H a:2,b:2 --backend host", 2, "of one machine"),
-        ("transports all_reduce -H a:2,b:2", 2, "leave out --launcher and -H"),
+        ("transports -H a:2,b:2 all_reduce --backend host", 2, "of one machine"),
+        ("transports --launcher=slurm all_reduce", 2, "give --np N"),
     ] {
         let output = busbw(folder.path(), words).output().unwrap();
         let said = text(&output.stderr);

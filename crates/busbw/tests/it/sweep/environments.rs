@@ -194,6 +194,45 @@ fn refused_before_anything_is_started() {
         ended.exits(2).says(text);
         assert_eq!(ended.stdout, "", "{words}");
     }
-    let launcher = [("OMPI_COMM_WORLD_SIZE", "2"), ("OMPI_COMM_WORLD_RANK", "0")];
-    run("sweep -x A=1 all_reduce", &launcher).exits(2).says("under a launcher");
+}
+
+/// Two processes as torchrun starts them: process 0 orders each launch and prints, both exit with its code. A mistake is
+/// said once.
+#[test]
+fn in_a_launchers_job_each_process_starts_its_part() {
+    for (words, code) in [
+        ("sweep -x NCCL_X=1,2 all_reduce --launches 2 --json -b 4K -e 4K --backend net", 0),
+        ("transports all_reduce --launches 2 --json -b 4K -e 4K --backend net", 0),
+        ("sweep -x NCCL_X=1 all_reduce -H a:1,b:1", 2),
+        ("sweep -x NCCL_X=1 all_reduce --backend mpi", 2),
+    ] {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = port.to_string();
+        let of_rank = |rank: &'static str| {
+            let variables = [
+                ("RANK", rank),
+                ("LOCAL_RANK", rank),
+                ("WORLD_SIZE", "2"),
+                ("LOCAL_WORLD_SIZE", "2"),
+                ("MASTER_ADDR", "127.0.0.1"),
+                ("MASTER_PORT", &port),
+                ("BUSBW_JOB_SECRET", "sweep"),
+            ];
+            run(&format!("{words} --no-record"), &variables)
+        };
+        let [first, second] = std::thread::scope(|scope| {
+            ["0", "1"].map(|rank| scope.spawn(move || of_rank(rank))).map(|one| one.join().unwrap())
+        });
+        first.exits(code);
+        second.exits(code);
+        assert_eq!(second.stdout, "", "{words}");
+        if code == 0 {
+            let environments = first.json()["environments"].as_array().unwrap().clone();
+            let ran = environments.iter().filter(|one| one["launches"] == 2);
+            assert_eq!(ran.count(), if words.starts_with("sweep") { 2 } else { 1 }, "{first}");
+        } else {
+            assert!(!second.stderr.contains("leave out"), "{second}");
+            first.says("leave");
+        }
+    }
 }
