@@ -88,6 +88,7 @@ impl Launch<'_> {
     fn on_report(&mut self, bytes: &[u8], outputs: &mut Outputs) -> Result<()> {
         match Report::from_bytes(bytes) {
             Ok(Report::Row(mut row)) => {
+                self.write_waiting_row(outputs)?;
                 if row.group == self.plan.colour(0) {
                     row.counters = self.counters.after_row();
                     self.ask_other_hosts(Some(row));
@@ -98,6 +99,7 @@ impl Launch<'_> {
             }
             Ok(Report::Progress { index, bytes }) => {
                 self.progress = (index, bytes);
+                self.write_waiting_row(outputs)?;
                 outputs.progress(bytes, self.launch);
                 self.counters.before_row();
                 self.ask_other_hosts(None);
@@ -141,10 +143,7 @@ impl Launch<'_> {
         if self.other_hosts_are_missing() {
             return Ok(());
         }
-        if let Some(row) = self.row_of_all_hosts() {
-            let flow = outputs.row(row)?;
-            self.handle_flow(flow);
-        }
+        self.write_waiting_row(outputs)?;
         if self.held.is_empty() {
             return Ok(());
         }
@@ -152,6 +151,15 @@ impl Launch<'_> {
         self.handle_flow(flow);
         if flow != Flow::Held {
             self.held.drain(..).for_each(|rank| self.hub.taken(rank));
+        }
+        Ok(())
+    }
+
+    /// Writes the row that waited for other hosts' counters, with those that have come.
+    fn write_waiting_row(&mut self, outputs: &mut Outputs) -> Result<()> {
+        if let Some(row) = self.row_of_all_hosts() {
+            let flow = outputs.row(row)?;
+            self.handle_flow(flow);
         }
         Ok(())
     }
