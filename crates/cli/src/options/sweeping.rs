@@ -50,7 +50,7 @@ pub struct TurnArguments {
     /// A collective, or a test of messages between two ranks
     #[arg(value_name = "BENCHMARK")]
     pub benchmark: String,
-    /// The benchmark's own options, such as -b 1M -e 1G -f 4
+    /// The benchmark's own options, such as -b 1M -e 1G -f 4 or -H a:8,b:8
     #[arg(value_name = "OPTIONS", last = true)]
     pub bench: Vec<OsString>,
 }

@@ -164,7 +164,7 @@ pub(in crate::options) const TRANSPORTS: Below = Below {
     ],
     examples: &[
         ("busbw transports all_reduce -b 1M -e 1G -f 4", "needs GPUs"),
-        ("busbw transports all_reduce --only p2p,shm,socket", "needs GPUs"),
+        ("busbw transports -H a:8,b:8 all_reduce", "needs two hosts"),
         ("busbw transports all_reduce --virtual-nodes 2", "needs GPUs"),
     ],
     exits: "0 all that can run here ran, else that of the first that failed; 2 usage, 5 none can run here, 130 interrupted",
