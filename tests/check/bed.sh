@@ -23,7 +23,7 @@ rate() { # HOST MBIT: of its NIC, both ways
     tc -n "${tag}sw" qdisc replace dev "port$1" root tbf rate "$2mbit" burst 64kb latency 50ms
 }
 
-# Of one host, by what is bound over it there: the file /work/etc/NAME-HOST, if there is one, is read by the fake ssh.
+# Of one host, by what is bound over it there: the file etc/NAME-HOST of the script's folder, if there is one, is read by the stand-in for ssh.
 bed() { # HOSTS MBIT
   local host
   hosts=$1

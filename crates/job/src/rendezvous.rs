@@ -88,7 +88,12 @@ pub enum ToCoordinator {
     /// Its ranks have exited. Whether they succeeded, each has reported to the hub.
     Ended,
     /// The counters of its host, as they were asked for.
-    Counters(Box<HostCounters>),
+    Counters {
+        /// The question that this answers.
+        question: u64,
+        /// What was counted.
+        counters: Box<HostCounters>,
+    },
 }
 
 /// From the coordinator to a worker; `A` is its rank assignment, which belongs to `busbw-runner`.
@@ -112,6 +117,8 @@ pub enum ToWorker<A> {
     ReadCounters {
         /// PCI addresses of the host's GPUs; none where GPUs have no counters that busbw reads.
         gpus: Option<Vec<String>>,
+        /// Its number in this run.
+        question: u64,
         /// Whether the row is over.
         after: bool,
     },

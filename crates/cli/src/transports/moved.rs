@@ -68,24 +68,20 @@ pub fn of(records: &[&Folded], scope: Scope, virtual_nodes: usize) -> Option<Mov
                         continue;
                     }
                     add(&mut all.network, &device.device, device.moved());
-                    if nodes_are_hosts(&hosts) {
-                        add(
-                            all.hosts.entry(host.clone()).or_default(),
-                            &device.device,
-                            device.moved(),
-                        );
-                    }
+                    let of_host = all.hosts.entry(host.clone()).or_default();
+                    add(of_host, &device.device, device.moved());
                 }
-                if nodes_are_hosts(&hosts) {
-                    all.hosts.entry(host.clone()).or_default();
-                }
+                all.hosts.entry(host.clone()).or_default();
             }
-            if nodes_are_hosts(&hosts) && row.other_hosts.len() + 1 < hosts.len() {
+            if row.other_hosts.len() + 1 < hosts.len() {
                 return None;
             }
         }
     }
     all.nvlink = nvlink;
+    if all.hosts.len() < 2 {
+        all.hosts.clear();
+    }
     (any && all.required > 0.0).then_some(all)
 }
 
@@ -101,8 +97,4 @@ fn hosts(record: &Folded) -> Option<BTreeSet<&str>> {
     let mut counts = ranks.values();
     let first = counts.next();
     counts.all(|count| Some(count) == first).then(|| ranks.into_keys().collect())
-}
-
-fn nodes_are_hosts(hosts: &BTreeSet<&str>) -> bool {
-    hosts.len() > 1
 }

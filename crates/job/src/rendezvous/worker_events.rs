@@ -32,8 +32,8 @@ const MAX_READY: usize = 256;
 /// What happens to a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkerEvent {
-    /// The counters of its host, as they were asked for.
-    Counters(Box<HostCounters>),
+    /// The counters of its host, and the number of the question that they answer.
+    Counters(u64, Box<HostCounters>),
     /// It received this signal.
     Signalled(i32),
     /// Its ranks have exited.
@@ -153,7 +153,9 @@ impl WorkerEvent {
             Ok(ToCoordinator::Heartbeat) => return None,
             Ok(ToCoordinator::Signalled(signal)) => WorkerEvent::Signalled(signal),
             Ok(ToCoordinator::Ended) => WorkerEvent::Ended,
-            Ok(ToCoordinator::Counters(counters)) => WorkerEvent::Counters(counters),
+            Ok(ToCoordinator::Counters { question, counters }) => {
+                WorkerEvent::Counters(question, counters)
+            }
             // Handshakes are over: a violation of the protocol.
             Ok(ToCoordinator::Join { .. }) | Err(_) => WorkerEvent::Gone,
         })

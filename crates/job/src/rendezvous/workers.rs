@@ -68,8 +68,8 @@ impl Worker {
     }
 
     /// Has it read its host's counters, before a row or after it; `gpus` are the PCI addresses of the host's GPUs.
-    pub fn read_counters(&self, gpus: Option<Vec<String>>, after: bool) {
-        self.send(&ToWorker::ReadCounters { gpus, after });
+    pub fn read_counters(&self, gpus: Option<Vec<String>>, question: u64, after: bool) {
+        self.send(&ToWorker::ReadCounters { gpus, question, after });
     }
 
     /// Aborts the waits of its ranks.

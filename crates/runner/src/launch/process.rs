@@ -52,9 +52,9 @@ impl Process {
     }
 
     /// Has a worker read its host's counters.
-    pub(super) fn read_counters(&self, gpus: Option<Vec<String>>, after: bool) {
+    pub(super) fn read_counters(&self, gpus: Option<Vec<String>>, question: u64, after: bool) {
         if let Handle::Worker(worker) = &self.handle {
-            worker.read_counters(gpus, after);
+            worker.read_counters(gpus, question, after);
         }
     }
 

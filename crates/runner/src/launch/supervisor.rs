@@ -316,7 +316,7 @@ impl<'a> Launch<'a> {
         while let Ok(event) = events.recv_timeout(self.event_timeout()) {
             self.on_event(event, outputs)?;
         }
-        self.on_reader(outputs)?;
+        self.write_waiting_row(outputs)?;
         self.end_for_missed_deadlines();
         if let Some(loss) = self.loss.take() {
             self.end(Status::Failed, Exit::RankLost, loss.text);

@@ -184,7 +184,9 @@ fn follow_coordinator(
             match reader.receive() {
                 Ok(ToWorker::<()>::Abort) => control.abort(),
                 Ok(ToWorker::Heartbeat(heartbeat)) => silence.heartbeat(heartbeat),
-                Ok(ToWorker::ReadCounters { gpus, after }) => counters.read(gpus.as_deref(), after),
+                Ok(ToWorker::ReadCounters { gpus, question, after }) => {
+                    counters.read(gpus.as_deref(), question, after);
+                }
                 Ok(ToWorker::Exit(exit)) => low_level::exit(exit.code().into()),
                 Ok(ToWorker::Authentication { .. } | ToWorker::Assign { .. }) | Err(_) => {
                     let _ = writeln!(
@@ -227,7 +229,7 @@ impl CountersOfHost {
     }
 
     /// Reads them before a row or after it, and answers.
-    fn read(&mut self, gpus: Option<&[String]>, after: bool) {
+    fn read(&mut self, gpus: Option<&[String]>, question: u64, after: bool) {
         let root = machine::Root::system();
         let watched = || self.counters.watch(&root, gpus).with_bytes();
         let devices = self.devices.get_or_insert_with(watched).clone();
@@ -239,8 +241,8 @@ impl CountersOfHost {
             }
         };
         let host = machine::host_name();
-        let counters = HostCounters { host, devices, counters };
-        send(&self.stream, &ToCoordinator::Counters(Box::new(counters)));
+        let counters = Box::new(HostCounters { host, devices, counters });
+        send(&self.stream, &ToCoordinator::Counters { question, counters });
     }
 }
 

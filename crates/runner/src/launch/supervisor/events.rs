@@ -108,6 +108,7 @@ impl Launch<'_> {
             Ok(Report::Pass { index, bytes, pass, passes }) => {
                 if pass == 0 {
                     self.progress = (index, bytes);
+                    self.write_waiting_row(outputs)?;
                     self.counters.before_row();
                     self.ask_other_hosts(None);
                 }
@@ -156,7 +157,7 @@ impl Launch<'_> {
     }
 
     /// Writes the row that waited for other hosts' counters, with those that have come.
-    fn write_waiting_row(&mut self, outputs: &mut Outputs) -> Result<()> {
+    pub(super) fn write_waiting_row(&mut self, outputs: &mut Outputs) -> Result<()> {
         if let Some(row) = self.row_of_all_hosts() {
             let flow = outputs.row(row)?;
             self.handle_flow(flow);

@@ -23,6 +23,8 @@ pub(super) struct OtherHosts {
     /// Processes that have not answered yet, and when that is given up.
     missing: BTreeSet<usize>,
     due: Option<Instant>,
+    /// The number of the last question: a late answer to an earlier one is no answer to it.
+    question: u64,
     /// What was counted over the row that is complete.
     answers: Vec<HostCounters>,
     row: Option<Box<Row>>,
@@ -56,20 +58,24 @@ impl Launch<'_> {
         let after = row.is_some();
         self.other_hosts.row = row;
         self.other_hosts.answers.clear();
-        self.other_hosts.missing.clear();
+        // Who has not read its counters before the row cannot tell what grew in it.
+        let unread = std::mem::take(&mut self.other_hosts.missing);
+        self.other_hosts.question += 1;
         for (number, gpus) in &self.other_hosts.asked {
             // Its ranks may have finished already: the process stays until the run's end.
             let Some(process) = self.processes.get(*number) else { continue };
-            process.read_counters(gpus.clone(), after);
-            self.other_hosts.missing.insert(*number);
+            process.read_counters(gpus.clone(), self.other_hosts.question, after);
+            if !(after && unread.contains(number)) {
+                self.other_hosts.missing.insert(*number);
+            }
         }
         self.other_hosts.due = Some(Instant::now() + ANSWER_TIMEOUT);
     }
 
     /// A host has answered.
-    pub(super) fn on_counters(&mut self, process: usize, counters: HostCounters) {
-        // The answer to an earlier question, which came too late, is as good as none.
-        if self.other_hosts.missing.remove(&process) && self.other_hosts.row.is_some() {
+    pub(super) fn on_counters(&mut self, process: usize, question: u64, counters: HostCounters) {
+        let asked = question == self.other_hosts.question;
+        if asked && self.other_hosts.missing.remove(&process) && self.other_hosts.row.is_some() {
             self.other_hosts.answers.push(counters);
         }
     }

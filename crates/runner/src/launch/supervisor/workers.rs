@@ -76,7 +76,9 @@ impl Launch<'_> {
                 self.end(Status::Failed, Exit::RankLost, text);
             }
             WorkerEvent::Gone => {}
-            WorkerEvent::Counters(counters) => self.on_counters(process, *counters),
+            WorkerEvent::Counters(question, counters) => {
+                self.on_counters(process, question, *counters);
+            }
             WorkerEvent::Silent if self.processes[process].running => {
                 let Process { pid, host, .. } = &self.processes[process];
                 let text = format!(
