@@ -46,6 +46,8 @@ pub(crate) fn follow(launched: &Launched, args: &[OsString]) -> Result<Exit> {
         stream.peer().map_or_else(|| "127.0.0.1".to_owned(), |peer| peer.ip().to_string());
     let mut silence = CoordinatorSilence::new(launched, &join.host);
     let mut heartbeat_at = Instant::now();
+    // What cannot be sent is no failure here: a connection that process 0 has closed may still hold its exit code. `orders`
+    // ends with it.
     let orders = read(stream.try_clone().context("cannot duplicate the connection to process 0")?)?;
     let mut part = Part::default();
     loop {
@@ -64,13 +66,13 @@ pub(crate) fn follow(launched: &Launched, args: &[OsString]) -> Result<Exit> {
         silence.check()?;
         if Instant::now() >= heartbeat_at {
             heartbeat_at = Instant::now() + HEARTBEAT_INTERVAL;
-            stream.send(&ToCoordinator::Heartbeat).context("cannot answer process 0")?;
+            let _ = stream.send(&ToCoordinator::Heartbeat);
         }
         if !is_parent(parent) {
             return Err(ExitError::new(Exit::RankLost, "the launcher has exited").into());
         }
         if part.has_ended()? {
-            stream.send(&ToCoordinator::Ended).context("cannot answer process 0")?;
+            let _ = stream.send(&ToCoordinator::Ended);
         }
     }
 }
