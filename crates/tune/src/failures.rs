@@ -1,0 +1,183 @@
+//! What environments that failed have in common: one value, or two values together, with which nothing ever ran.
+//! Not why the library fails there: that is in the text of each failure.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    model::Forbidden,
+    space::{Assignment, Point, Space},
+    trial::{Failure, Finished},
+};
+
+/// Failures from which values are taken to be the cause: one failure may be anything's.
+const MIN_FAILURES: usize = 2;
+
+/// An environment that is disqualified.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Disqualified {
+    /// The trial's number.
+    pub trial: u64,
+    /// What it set.
+    pub environment: Vec<Assignment>,
+    /// How it failed.
+    pub failure: Failure,
+    /// What was reported.
+    pub text: String,
+}
+
+/// Values that were in several environments that failed, and in none that ran. They are not tried again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Suspected {
+    /// One value, or two that were set together.
+    pub values: Vec<Assignment>,
+    /// Trials with them, all of which failed.
+    pub failed: usize,
+}
+
+/// Everything that failed, in the order of trials.
+pub(crate) fn disqualified(history: &[Finished]) -> Vec<Disqualified> {
+    let failed = history.iter().filter_map(|one| {
+        let (failure, text) = one.result.as_ref().err()?;
+        let environment = one.trial.environment.clone();
+        Some(Disqualified {
+            trial: one.trial.id,
+            environment,
+            failure: *failure,
+            text: text.clone(),
+        })
+    });
+    failed.collect()
+}
+
+/// What must not be tried again.
+///
+/// Values explain failures greedily: the value, then the pair of values, that is in most failed trials and in no other; what
+/// it explains is set aside. So a cell that only happens to share a failure is not suspected.
+pub(crate) fn forbidden(space: &Space, history: &[Finished]) -> Forbidden {
+    let (failed, ran): (Vec<&Finished>, Vec<&Finished>) =
+        history.iter().partition(|one| one.result.is_err());
+    let ran: Vec<&Point> = ran.into_iter().map(|one| &one.trial.point).collect();
+    let mut open: Vec<&Point> = failed.iter().map(|one| &one.trial.point).collect();
+    let points: Vec<Point> = open.iter().map(|point| (*point).clone()).collect();
+    open.sort_unstable();
+    open.dedup();
+    let default = space.default_point();
+    let mut together = Vec::new();
+    while open.len() >= MIN_FAILURES {
+        let found = explanation(&open, &ran, &default);
+        let Some(cells) = found else { break };
+        open.retain(|point| !has(point, &cells));
+        together.push(cells);
+    }
+    Forbidden { points, together }
+}
+
+/// The suspected values for people.
+pub(crate) fn suspected(space: &Space, history: &[Finished]) -> Vec<Suspected> {
+    let failed = || history.iter().filter(|one| one.result.is_err());
+    let one = |cells: Vec<(usize, usize)>| {
+        let assignment = |(variable, level): &(usize, usize)| {
+            let variable = &space.variables()[*variable];
+            let value = variable.values.get(*level).cloned().flatten();
+            Assignment { name: variable.name.clone(), value }
+        };
+        let values = cells.iter().map(assignment).collect();
+        let failed = failed().filter(|one| has(&one.trial.point, &cells)).count();
+        Suspected { values, failed }
+    };
+    forbidden(space, history).together.into_iter().map(one).collect()
+}
+
+fn has(point: &Point, cells: &[(usize, usize)]) -> bool {
+    cells.iter().all(|(variable, level)| point[*variable] == *level)
+}
+
+/// The value, or the pair of values, that explains most of `open` and is in none of `ran` and not the default.
+fn explanation(open: &[&Point], ran: &[&Point], default: &Point) -> Option<Vec<(usize, usize)>> {
+    let mut best: Option<(usize, Vec<(usize, usize)>)> = None;
+    let mut consider = |cells: Vec<(usize, usize)>| {
+        let explained = open.iter().filter(|point| has(point, &cells)).count();
+        let better = best.as_ref().is_none_or(|(most, _)| explained > *most);
+        if explained >= MIN_FAILURES
+            && better
+            && !has(default, &cells)
+            && !ran.iter().any(|point| has(point, &cells))
+        {
+            best = Some((explained, cells));
+        }
+    };
+    let values =
+        |point: &Point| -> Vec<(usize, usize)> { point.iter().copied().enumerate().collect() };
+    for point in open {
+        values(point).into_iter().for_each(|one| consider(vec![one]));
+    }
+    for point in open {
+        let values = values(point);
+        for (n, first) in values.iter().enumerate() {
+            values[n + 1..].iter().for_each(|second| consider(vec![*first, *second]));
+        }
+    }
+    best.map(|(_, cells)| cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        space::{Scope, Variable},
+        trial::{Purpose, Trial},
+    };
+
+    fn space() -> Space {
+        let variable = |name: &str| Variable {
+            name: name.to_owned(),
+            values: ["0", "1", "2"].map(|text| Some(text.to_owned())).to_vec(),
+            default: 0,
+            ordered: true,
+            scope: Scope::Process,
+            needs: Vec::new(),
+        };
+        Space::new(["A", "B", "C"].map(variable).to_vec()).unwrap()
+    }
+
+    fn finished(space: &Space, id: u64, point: [usize; 3], ran: bool) -> Finished {
+        let point = point.to_vec();
+        let environment = space.environment(&point);
+        let purpose = Purpose::Explore;
+        let trial = Trial { id, environment, point, batches: 1, fresh: false, purpose };
+        let result =
+            if ran { Ok(vec![(8, 1.0)]) } else { Err((Failure::Crashed, "signal 11".to_owned())) };
+        Finished { trial, result, took_s: 1.0 }
+    }
+
+    #[test]
+    fn two_values_that_only_fail_together_are_suspected() {
+        let space = space();
+        let history: Vec<Finished> = [
+            ([0, 0, 0], true),
+            ([1, 2, 0], false),
+            ([1, 0, 1], true),
+            ([0, 2, 1], true),
+            ([1, 2, 2], false),
+            ([2, 1, 2], true),
+        ]
+        .into_iter()
+        .enumerate()
+        .map(|(id, (point, ran))| finished(&space, id as u64, point, ran))
+        .collect();
+        let forbidden = forbidden(&space, &history);
+        assert_eq!(forbidden.together, [vec![(0, 1), (1, 2)]]);
+        assert!(forbidden.has(&vec![1, 2, 1]) && !forbidden.has(&vec![1, 1, 1]));
+        let suspected = suspected(&space, &history);
+        assert_eq!((suspected[0].values.len(), suspected[0].failed), (2, 2));
+        assert_eq!(disqualified(&history).len(), 2);
+    }
+
+    #[test]
+    fn one_failure_forbids_that_environment_alone() {
+        let space = space();
+        let history = [finished(&space, 0, [1, 2, 0], false)];
+        let forbidden = forbidden(&space, &history);
+        assert!(forbidden.has(&vec![1, 2, 0]) && !forbidden.has(&vec![1, 2, 1]));
+    }
+}

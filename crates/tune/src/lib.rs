@@ -1,0 +1,19 @@
+//! What to set: a search over settings under noise, the space that it may search, and an outcome that holds.
+//! Not a driver: no clock, no files, no threads; who runs launches asks for trials here and reports what they gave.
+
+#![forbid(unsafe_code)]
+
+mod failures;
+mod model;
+mod objective;
+mod random;
+mod search;
+mod space;
+mod trial;
+
+pub use failures::{Disqualified, Suspected};
+pub use objective::{Goal, Objective};
+pub use random::Random;
+pub use search::{Best, Budget, Search, SearchError, Settings};
+pub use space::{Assignment, Need, Point, Scope, Space, SpaceError, Variable};
+pub use trial::{Failure, Finished, Outcome, Purpose, ReportError, SizeTimes, Trial};
