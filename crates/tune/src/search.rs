@@ -96,6 +96,8 @@ enum Phase {
     Start,
     Explore,
     Race(Race),
+    /// The winner runs for the first time.
+    Confirm,
     Final(Final),
     Ended(End),
 }
@@ -316,7 +318,8 @@ impl Search {
             return;
         }
         match self.phase.clone() {
-            _ if self.is_cut => self.begin_final(),
+            Phase::Confirm => self.begin_final(),
+            Phase::Start | Phase::Explore | Phase::Race(_) if self.is_cut => self.begin_final(),
             Phase::Start | Phase::Explore => self.explore(),
             Phase::Race(race) => self.go_on(race),
             Phase::Final(_) | Phase::Ended(_) => self.phase = Phase::Ended(End::Compared),

@@ -14,7 +14,7 @@ const EARLY: usize = 80;
 
 fn seeds() -> std::ops::Range<u64> {
     let first = std::env::var("FIRST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    first..first + 30
+    first..first + std::env::var("SEEDS").ok().and_then(|t| t.parse().ok()).unwrap_or(30)
 }
 
 #[test]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{End, Phase, Search, race};
 use crate::{
+    failures,
     model::{Fitted, Kernels},
     objective::Goal,
     space::Point,
@@ -15,6 +16,10 @@ use crate::{
 pub(crate) const MIN_LAUNCHES: usize = 7;
 /// Launches of each side at most.
 const MAX_LAUNCHES: usize = 20;
+/// Launches of the winner without one variable: its gain is shown with its interval, and nothing is decided by it.
+const ABLATION_LAUNCHES: usize = 5;
+/// Measurements of a winner that the search itself did not run, before the comparison.
+const CONFIRMATIONS: usize = 2;
 /// The number of launches is such that the expected gain is found with a probability of 95 % at p < 0.001: the
 /// sum of the normal quantiles 3.29 and 1.645.
 const QUANTILES: f64 = 3.29 + 1.645;
@@ -67,12 +72,13 @@ pub(super) fn expected_trials(search: &Search, fitted: &Fitted<'_>, leader: &Poi
     let ablations = search.space.changed(&point).len().min(MAX_ABLATIONS);
     let ablations = if ablations > 1 { ablations } else { 0 };
     let sizes = if search.goals().len() > 1 { MAX_SIZE_WINNERS } else { 0 };
-    (2 + sizes) * launches(search, fitted, &point) + ablations * MIN_LAUNCHES
+    (2 + sizes) * launches(search, fitted, &point) + ablations * ABLATION_LAUNCHES + CONFIRMATIONS
 }
 
 /// The leader without the variables that hardly matter, by backward elimination.
 fn simplified(search: &Search, fitted: &Fitted<'_>, leader: &Point) -> Point {
     let space = &search.space;
+    let forbidden = failures::forbidden(space, &search.history);
     let mut point = leader.clone();
     loop {
         let without = |place: &usize| {
@@ -81,7 +87,8 @@ fn simplified(search: &Search, fitted: &Fitted<'_>, leader: &Point) -> Point {
             space.normalise(&mut other);
             other
         };
-        let others: Vec<Point> = space.changed(&point).iter().map(without).collect();
+        let others = space.changed(&point);
+        let others = others.iter().map(without).filter(|other| !forbidden.has(other));
         let mut all = vec![leader.clone(), point.clone()];
         all.extend(others);
         let (means, _) = fitted.joint(&all);
@@ -124,6 +131,9 @@ impl Search {
         if !is_worth && sizes.is_empty() {
             return;
         }
+        if is_worth && self.confirm(&winner) {
+            return;
+        }
         let side = |point: &Point, role: Role| Side { point: point.clone(), role };
         let mut sides = vec![side(&default, Role::Baseline), side(&winner, Role::Winner)];
         sides.extend(sizes);
@@ -140,19 +150,19 @@ impl Search {
         let left = self.trials_left();
         let ablations = sides.len() - full;
         let wanted = launches(self, &fitted, &winner);
-        let affordable = left.saturating_sub(ablations * MIN_LAUNCHES) / full;
+        let affordable = left.saturating_sub(ablations * ABLATION_LAUNCHES) / full;
         if affordable < MIN_LAUNCHES {
             // What each variable gives is worth less than whether they give anything.
             sides.truncate(full);
         }
-        let affordable = left.saturating_sub((sides.len() - full) * MIN_LAUNCHES) / full;
+        let affordable = left.saturating_sub((sides.len() - full) * ABLATION_LAUNCHES) / full;
         let launches = wanted.min(affordable);
         if launches < MIN_LAUNCHES {
             return;
         }
         let first_trial = self.asked;
         for round in 0..launches {
-            let count = if round < MIN_LAUNCHES { sides.len() } else { full };
+            let count = if round < ABLATION_LAUNCHES { sides.len() } else { full };
             let mut order: Vec<usize> = (0..count).collect();
             if round % 2 == 1 {
                 order.reverse();
@@ -160,6 +170,18 @@ impl Search {
             order.iter().for_each(|s| self.ask(sides[*s].point.clone(), Purpose::Final(*s)));
         }
         self.phase = Phase::Final(Final { sides, first_trial });
+    }
+
+    /// Measures a winner that never ran before: what was left out of it may have kept it from failing.
+    fn confirm(&mut self, winner: &Point) -> bool {
+        let has_run = self.history.iter().any(|one| one.trial.point == *winner);
+        if has_run || self.trials_left() < 2 * MIN_LAUNCHES + CONFIRMATIONS {
+            return false;
+        }
+        (0..CONFIRMATIONS).for_each(|_| self.ask(winner.clone(), Purpose::Race));
+        self.is_cut = true;
+        self.phase = Phase::Confirm;
+        true
     }
 
     /// A side of the final comparison failed. An ablation or a size's environment is left out; without the winner
