@@ -6,6 +6,7 @@
 mod failures;
 mod model;
 mod objective;
+mod outcome;
 mod random;
 mod search;
 mod space;
@@ -13,7 +14,8 @@ mod trial;
 
 pub use failures::{Disqualified, Suspected};
 pub use objective::{Goal, Objective};
+pub use outcome::{Advice, AtSize, Choice, Compared, MAX_P, MIN_GAIN, OwnGain, Report};
 pub use random::Random;
-pub use search::{Best, Budget, Search, SearchError, Settings};
+pub use search::{Best, Budget, End, Search, SearchError, Settings};
 pub use space::{Assignment, Need, Point, Scope, Space, SpaceError, Variable};
 pub use trial::{Failure, Finished, Outcome, Purpose, ReportError, SizeTimes, Trial};

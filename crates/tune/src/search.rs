@@ -98,7 +98,7 @@ enum Phase {
     Race(Race),
     /// The winner runs for the first time.
     Confirm,
-    Final(Final),
+    Final,
     Ended(End),
 }
 
@@ -131,6 +131,8 @@ pub struct Search {
     /// For each goal, whether no candidate can still win.
     settled: Vec<bool>,
     rounds: usize,
+    /// The final comparison, once it has begun.
+    finals: Option<Final>,
     /// Whether the driver has asked for an end of the search proper.
     is_cut: bool,
 }
@@ -166,6 +168,7 @@ impl Search {
             weights,
             settled: vec![false; goals],
             rounds: 0,
+            finals: None,
             is_cut: false,
         };
         let default = search.space.default_point();
@@ -199,7 +202,7 @@ impl Search {
         let sorted = |one: &Finished| one.trial.id;
         self.history.sort_by_key(sorted);
         let last_failed = |one: &Finished| one.trial.id == id && one.result.is_err();
-        if matches!(self.phase, Phase::Final(_)) && self.history.iter().any(last_failed) {
+        if matches!(self.phase, Phase::Final) && self.history.iter().any(last_failed) {
             self.fail_final(id);
         } else if self.pending.is_empty() {
             self.advance();
@@ -210,7 +213,7 @@ impl Search {
     /// Ends the search proper, since its time is over or the user wants no more: what is pending is dropped, and
     /// the final comparison follows if something was found.
     pub fn cut(&mut self) {
-        if !matches!(self.phase, Phase::Final(_) | Phase::Ended(_)) {
+        if !matches!(self.phase, Phase::Final | Phase::Ended(_)) {
             self.pending.clear();
             self.is_cut = true;
             self.advance();
@@ -279,8 +282,9 @@ impl Search {
         self.settings.objective.goals()
     }
 
-    pub(crate) fn finals(&self) -> Option<&Final> {
-        if let Phase::Final(finals) = &self.phase { Some(finals) } else { None }
+    /// The final comparison, if it is complete.
+    pub(crate) fn compared(&self) -> Option<&Final> {
+        self.finals.as_ref().filter(|_| self.end() == Some(End::Compared))
     }
 
     /// What the model of a goal sees: every trial that ran.
@@ -318,11 +322,11 @@ impl Search {
             return;
         }
         match self.phase.clone() {
-            Phase::Confirm => self.begin_final(),
+            Phase::Confirm => self.compare_finally(true),
             Phase::Start | Phase::Explore | Phase::Race(_) if self.is_cut => self.begin_final(),
             Phase::Start | Phase::Explore => self.explore(),
             Phase::Race(race) => self.go_on(race),
-            Phase::Final(_) | Phase::Ended(_) => self.phase = Phase::Ended(End::Compared),
+            Phase::Final | Phase::Ended(_) => self.phase = Phase::Ended(End::Compared),
         }
     }
 

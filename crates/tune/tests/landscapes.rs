@@ -26,7 +26,9 @@ fn the_optimum_is_found() {
         let mut search = run::search(&landscape, Landscape::objective(), TRIALS, seed);
         let early = run::to_end(&mut search, &mut landscape, EARLY);
         let best = search.best().unwrap();
-        let regret = landscape.regret(&best.point);
+        let report = search.outcome().unwrap();
+        let regret = landscape.regret(&landscape.point_of(&report.environment));
+        if std::env::var("SAY").is_ok() { println!("{}", report.sentence()); }
         near += usize::from(regret <= 0.02);
         println!(
             "{seed:>4} default {:>6.1} early {:>6.1} end {:>6.2} trials {} failed {} {:?}",

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{End, Phase, Search, race};
 use crate::{
     failures,
-    model::{Fitted, Kernels},
+    model::{Fitted, Kernels, minimise::minimise},
     objective::Goal,
     space::Point,
     trial::Purpose,
@@ -115,6 +115,11 @@ fn launches(search: &Search, fitted: &Fitted<'_>, winner: &Point) -> usize {
 impl Search {
     /// Begins the final comparison, or ends the search where nothing is worth one.
     pub(super) fn begin_final(&mut self) {
+        self.compare_finally(false);
+    }
+
+    /// The same, after the winner ran for the first time where `is_confirmed`: only what ran can win then.
+    pub(super) fn compare_finally(&mut self, is_confirmed: bool) {
         self.phase = Phase::Ended(End::NothingFound);
         let kernels = Kernels::of(&self.space);
         let observations = self.observations(0);
@@ -124,14 +129,22 @@ impl Search {
         }
         let fitted = Fitted::fit(&kernels, &observations, self.weights[0].clone(), 0);
         let sizes = self.size_winners(&kernels);
-        let winner = race::leader(self, &fitted).unwrap_or_else(|| default.clone());
-        let winner = simplified(self, &fitted, &winner);
+        let leader = race::leader(self, &fitted).unwrap_or_else(|| default.clone());
+        let winner = if is_confirmed {
+            leader
+        } else {
+            // The best by the model need not have been measured as a whole.
+            let forbidden = failures::forbidden(&self.space, &self.history);
+            let starts = [leader, default.clone()];
+            let best = minimise(&self.space, &fitted.mean(), &forbidden, &starts, &mut self.random);
+            simplified(self, &fitted, &best)
+        };
         let (gain, spread) = fitted.difference(&winner, &default);
         let is_worth = winner != default && gain + SURELY_LESS * spread >= race::WORTH.ln_1p();
         if !is_worth && sizes.is_empty() {
             return;
         }
-        if is_worth && self.confirm(&winner) {
+        if is_worth && !is_confirmed && self.confirm(&winner) {
             return;
         }
         let side = |point: &Point, role: Role| Side { point: point.clone(), role };
@@ -169,7 +182,8 @@ impl Search {
             }
             order.iter().for_each(|s| self.ask(sides[*s].point.clone(), Purpose::Final(*s)));
         }
-        self.phase = Phase::Final(Final { sides, first_trial });
+        self.finals = Some(Final { sides, first_trial });
+        self.phase = Phase::Final;
     }
 
     /// Measures a winner that never ran before: what was left out of it may have kept it from failing.
@@ -187,7 +201,7 @@ impl Search {
     /// A side of the final comparison failed. An ablation or a size's environment is left out; without the winner
     /// there is another comparison, if the budget has one.
     pub(super) fn fail_final(&mut self, id: u64) {
-        let Phase::Final(finals) = self.phase.clone() else { return };
+        let Some(finals) = self.finals.clone() else { return };
         let failed = self.history.iter().find(|one| one.trial.id == id);
         let Some(Purpose::Final(number)) = failed.map(|one| one.trial.purpose) else { return };
         if number > 1 {

@@ -21,7 +21,7 @@
 //!
 //! The optimum is exact: parts that share no variable are minimised apart, and the regions that fail are enumerated.
 
-use busbw_tune::{Failure, Objective, Outcome, Point, Random, Scope, SizeTimes, Space, Trial, Variable};
+use busbw_tune::{Assignment, Failure, Objective, Outcome, Point, Random, Scope, SizeTimes, Space, Trial, Variable};
 
 pub const SIZES: [u64; 3] = [1 << 16, 1 << 20, 1 << 25];
 const BASE_S: [f64; 3] = [5e-5, 1e-3, 2e-2];
@@ -256,6 +256,17 @@ impl Landscape {
             joined.iter().take_while(|before| *before != v).for_each(|before| point[*before] = 0);
             point[*v] += 1;
         }
+    }
+
+    /// The point of what a report recommends.
+    pub fn point_of(&self, environment: &[Assignment]) -> Point {
+        let mut point = self.space.default_point();
+        for one in environment {
+            let v = self.space.variables().iter().position(|v| v.name == one.name).unwrap();
+            let values = &self.space.variables()[v].values;
+            point[v] = values.iter().position(|value| *value == one.value).unwrap();
+        }
+        point
     }
 
     /// How much slower than the optimum a point is, as a fraction.
