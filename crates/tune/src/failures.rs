@@ -9,8 +9,12 @@ use crate::{
     trial::{Failure, Finished},
 };
 
-/// Failures from which values are taken to be the cause: one failure may be anything's.
+/// Failures that values must have in common to be suspected: one failure may be anything's.
 const MIN_FAILURES: usize = 2;
+/// Values are not tried again where this many values or pairs at most would have failed that often by chance.
+const MAX_BY_CHANCE: f64 = 0.5;
+/// What suspected values must promise to be tried again, in the logarithm of the time.
+const SUSPECTED_COST: f64 = 0.1;
 
 /// An environment that is disqualified.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,7 +56,8 @@ pub(crate) fn disqualified(history: &[Finished]) -> Vec<Disqualified> {
 /// What must not be tried again.
 ///
 /// Values explain failures greedily: the value, then the pair of values, that is in most failed trials and in no other; what
-/// it explains is set aside. So a cell that only happens to share a failure is not suspected.
+/// it explains is set aside. Many pairs of values share two failures by chance, so values are given up only where
+/// that many failures are too many for chance; until then they must promise more than others to be tried.
 pub(crate) fn forbidden(space: &Space, history: &[Finished]) -> Forbidden {
     let (failed, ran): (Vec<&Finished>, Vec<&Finished>) =
         history.iter().partition(|one| one.result.is_err());
@@ -62,14 +67,25 @@ pub(crate) fn forbidden(space: &Space, history: &[Finished]) -> Forbidden {
     open.sort_unstable();
     open.dedup();
     let default = space.default_point();
-    let mut together = Vec::new();
+    let levels: Vec<f64> = space.variables().iter().map(|v| v.values.len() as f64).collect();
+    let all: f64 = levels.iter().sum();
+    let squares: f64 = levels.iter().map(|levels| levels * levels).sum();
+    let (values, pairs) = (all, (all * all - squares) / 2.0);
+    let rate = (points.len() + 1) as f64 / (history.len() + 2) as f64;
+    let mut forbidden = Forbidden { points, ..Forbidden::default() };
     while open.len() >= MIN_FAILURES {
         let found = explanation(&open, &ran, &default);
         let Some(cells) = found else { break };
+        let with_them = failed.iter().filter(|one| has(&one.trial.point, &cells)).count();
+        let of = if cells.len() == 1 { values } else { pairs };
         open.retain(|point| !has(point, &cells));
-        together.push(cells);
+        if of * rate.powi(with_them as i32) <= MAX_BY_CHANCE {
+            forbidden.together.push(cells);
+        } else {
+            forbidden.suspected.push((cells, SUSPECTED_COST));
+        }
     }
-    Forbidden { points, together }
+    forbidden
 }
 
 /// The suspected values for people.
@@ -165,12 +181,21 @@ mod tests {
         .enumerate()
         .map(|(id, (point, ran))| finished(&space, id as u64, point, ran))
         .collect();
-        let forbidden = forbidden(&space, &history);
-        assert_eq!(forbidden.together, [vec![(0, 1), (1, 2)]]);
-        assert!(forbidden.has(&vec![1, 2, 1]) && !forbidden.has(&vec![1, 1, 1]));
+        let found = forbidden(&space, &history);
+        assert_eq!(found.suspected, [(vec![(0, 1), (1, 2)], SUSPECTED_COST)]);
+        assert!(!found.has(&vec![1, 2, 1]) && found.cost(&vec![1, 2, 1]) > 0.0);
+        // More failures than chance has among 27 pairs, at a rate of one in five.
+        let mut history = history;
+        for id in 6..40 {
+            history.push(finished(&space, id, [0, 1, (id % 3) as usize], true));
+        }
+        history.push(finished(&space, 40, [1, 2, 1], false));
+        let found = forbidden(&space, &history);
+        assert_eq!(found.together, [vec![(0, 1), (1, 2)]]);
+        assert!(found.has(&vec![1, 2, 1]) && !found.has(&vec![1, 1, 1]));
         let suspected = suspected(&space, &history);
-        assert_eq!((suspected[0].values.len(), suspected[0].failed), (2, 2));
-        assert_eq!(disqualified(&history).len(), 2);
+        assert_eq!((suspected[0].values.len(), suspected[0].failed), (2, 3));
+        assert_eq!(disqualified(&history).len(), 3);
     }
 
     #[test]

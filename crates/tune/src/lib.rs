@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod catalogue;
 mod failures;
 mod model;
 mod objective;

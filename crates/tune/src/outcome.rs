@@ -246,7 +246,8 @@ impl Sides<'_> {
         if self.search.space().changed(winner) == [place] {
             return self.compare(0, 1, goal);
         }
-        let without = self.finals.sides.iter().position(|side| side.role == Role::Without(place))?;
+        let without =
+            self.finals.sides.iter().position(|side| side.role == Role::Without(place))?;
         self.compare(without, 1, goal)
     }
 

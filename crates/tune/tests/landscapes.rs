@@ -21,14 +21,16 @@ fn seeds() -> std::ops::Range<u64> {
 fn the_optimum_is_found() {
     let mut near = 0;
     for seed in seeds() {
-        let mut landscape = Landscape::draw(seed, Kind::Common);
+        let mut landscape = Landscape::draw(seed, if std::env::var("HARSH").is_ok() { Kind::LaunchNoise } else { Kind::Common });
         let start = landscape.regret(&landscape.space.default_point());
         let mut search = run::search(&landscape, Landscape::objective(), TRIALS, seed);
         let early = run::to_end(&mut search, &mut landscape, EARLY);
         let best = search.best().unwrap();
         let report = search.outcome().unwrap();
         let regret = landscape.regret(&landscape.point_of(&report.environment));
-        if std::env::var("SAY").is_ok() { println!("{}", report.sentence()); }
+        if std::env::var("SAY").is_ok() {
+            println!("{}", report.sentence());
+        }
         near += usize::from(regret <= 0.02);
         println!(
             "{seed:>4} default {:>6.1} early {:>6.1} end {:>6.2} trials {} failed {} {:?}",
@@ -46,10 +48,20 @@ fn the_optimum_is_found() {
                 .map(|v| {
                     let mut other = best.point.clone();
                     other[v] = optimum[v];
-                    (v, best.point[v], optimum[v], landscape.log_time(&best.point) - landscape.log_time(&other), landscape.space.variables()[v].default)
+                    (
+                        v,
+                        best.point[v],
+                        optimum[v],
+                        landscape.log_time(&best.point) - landscape.log_time(&other),
+                        landscape.space.variables()[v].default,
+                    )
                 })
                 .collect();
-            println!("     differs (v, found, optimum, loss, default) {differs:?} {} found fails {:?}", landscape.parts(), best.between);
+            println!(
+                "     differs (v, found, optimum, loss, default) {differs:?} {} found fails {:?}",
+                landscape.parts(),
+                best.between
+            );
         }
     }
     println!("{near} of 30");

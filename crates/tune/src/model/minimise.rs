@@ -19,14 +19,25 @@ pub(crate) struct Forbidden {
     pub(crate) points: Vec<Point>,
     /// Values (variable, level) that failed environments have in common, all of one list together.
     pub(crate) together: Vec<Vec<(usize, usize)>>,
+    /// The same where chance may explain it, with what they must promise, in the logarithm of the time.
+    pub(crate) suspected: Vec<(Vec<(usize, usize)>, f64)>,
 }
 
 impl Forbidden {
     /// Whether `point` must not be tried.
     pub(crate) fn has(&self, point: &Point) -> bool {
-        let matches = |cells: &Vec<(usize, usize)>| cells.iter().all(|(v, l)| point[*v] == *l);
-        self.together.iter().any(matches) || self.points.contains(point)
+        self.together.iter().any(|cells| matches(point, cells)) || self.points.contains(point)
     }
+
+    /// What `point` must promise beyond others to be tried, in the logarithm of the time.
+    pub(crate) fn cost(&self, point: &Point) -> f64 {
+        let costs = self.suspected.iter().filter(|(cells, _)| matches(point, cells));
+        costs.map(|(_, cost)| cost).sum()
+    }
+}
+
+fn matches(point: &Point, cells: &[(usize, usize)]) -> bool {
+    cells.iter().all(|(variable, level)| point[*variable] == *level)
 }
 
 /// The best environment that is found from `starts` and a few random ones. The first start must be allowed.
@@ -73,7 +84,10 @@ struct Climb<'a> {
 
 impl Climb<'_> {
     fn cost(&self, point: &Point) -> f64 {
-        if self.forbidden.has(point) { f64::INFINITY } else { self.tables.value(point) }
+        if self.forbidden.has(point) {
+            return f64::INFINITY;
+        }
+        self.tables.value(point) + self.forbidden.cost(point)
     }
 
     fn with(&self, point: &Point, changes: &[(usize, usize)]) -> Point {

@@ -14,6 +14,9 @@ use crate::{
 
 /// Launches of each side at least: with seven against seven the exact rank test can reach p < 0.001.
 pub(crate) const MIN_LAUNCHES: usize = 7;
+/// Launches of each side where the budget has them: with eleven, one launch of twenty-two that is far too slow does not
+/// hide a gain that all others show.
+const PLANNED_LAUNCHES: usize = 11;
 /// Launches of each side at most.
 const MAX_LAUNCHES: usize = 20;
 /// Launches of the winner without one variable: its gain is shown with its interval, and nothing is decided by it.
@@ -109,7 +112,7 @@ fn launches(search: &Search, fitted: &Fitted<'_>, winner: &Point) -> usize {
     // What is expected of the gain is not sure: count on a little less.
     let gain = (gain - spread).max(race::WORTH.ln_1p());
     let each = 2.0 * QUANTILES.powi(2) * fitted.weights.noise / (EFFICIENCY * gain * gain);
-    (each.ceil() as usize).clamp(MIN_LAUNCHES, MAX_LAUNCHES)
+    (each.ceil() as usize).clamp(PLANNED_LAUNCHES, MAX_LAUNCHES)
 }
 
 impl Search {

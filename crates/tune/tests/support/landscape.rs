@@ -14,20 +14,26 @@
 //! | plateau | an ordered variable that does nothing at all on half of its list, the default within; beyond it, two levels at least from the default, one interior value gains u(0.06, 0.15) |
 //! | cliff | an ordered variable that gains u(0.06, 0.15) towards its best level, which is interior, and whose next level costs ln 2 |
 //! | crash, hang | two different pairs of variables, each with two values of the one and two of the other (where it has that many): with both the launch crashes, or hangs. They never hold the default |
-//! | noise | each launch × exp(0.05 z), z normal, common to all sizes; each size × exp(0.01 z) |
+//! | noise | each timed batch × exp(0.05 z), z normal; each launch × exp(0.02 z), common to all its batches and sizes |
+//! | launch noise | where asked for: each launch × exp(0.05 z), which no number of batches or sizes averages out |
 //! | outliers | 3 % of launches are slower by a further 20 to 150 % |
 //! | drift | where asked for: a random walk of 0.4 % a launch and a step of 6 % at a random launch |
 //! | sizes | three, of 0.05, 1 and 20 ms; all effects alike at each, but for the landscape by size |
 //!
 //! The optimum is exact: parts that share no variable are minimised apart, and the regions that fail are enumerated.
 
-use busbw_tune::{Assignment, Failure, Objective, Outcome, Point, Random, Scope, SizeTimes, Space, Trial, Variable};
+use busbw_tune::{
+    Assignment, Failure, Objective, Outcome, Point, Random, Scope, SizeTimes, Space, Trial,
+    Variable,
+};
 
 pub const SIZES: [u64; 3] = [1 << 16, 1 << 20, 1 << 25];
 const BASE_S: [f64; 3] = [5e-5, 1e-3, 2e-2];
 const NOISE: f64 = 0.05;
-const SIZE_NOISE: f64 = 0.01;
+const LAUNCH_NOISE: f64 = 0.02;
 const OUTLIERS: f64 = 0.03;
+/// Timed batches of a size in a launch, however many the search would like.
+const BATCHES: usize = 5;
 
 /// What is different from the common landscape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +42,8 @@ pub enum Kind {
     Common,
     /// The same with drift.
     Drifting,
+    /// The same with noise of 5 % that a launch has as a whole.
+    LaunchNoise,
     /// No variable does anything but crash or hang.
     Flat,
     /// No variable does anything, with drift.
@@ -301,13 +309,17 @@ impl Landscape {
             let took_s = if failure == Failure::Hung { 60.0 } else { 3.0 };
             return (Outcome::Failed { failure, text: "planted".to_owned() }, took_s);
         }
-        let mut log = self.log_time(point) + self.walk + NOISE * self.random.normal();
+        let launch = if self.kind == Kind::LaunchNoise { NOISE } else { LAUNCH_NOISE };
+        let mut log = self.log_time(point) + self.walk + launch * self.random.normal();
         if self.random.uniform() < OUTLIERS {
             log += between(&mut self.random, 1.2, 2.5).ln();
         }
-        let mut one = |base: f64| base * (log + SIZE_NOISE * self.random.normal()).exp();
+        let mut one = |base: f64| base * (log + NOISE * self.random.normal()).exp();
         let times = SIZES.iter().zip(BASE_S);
-        let times = times.map(|(size, base)| SizeTimes { size: *size, seconds: vec![one(base)] });
+        let times = times.map(|(size, base)| SizeTimes {
+            size: *size,
+            seconds: (0..BATCHES).map(|_| one(base)).collect(),
+        });
         (Outcome::Measured(times.collect()), 5.0)
     }
 }

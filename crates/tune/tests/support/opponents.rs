@@ -8,7 +8,8 @@ use super::landscape::Landscape;
 /// One launch, as the mean logarithm of its times; `None` where it failed.
 fn log_time(landscape: &mut Landscape, point: &Point) -> Option<f64> {
     let (Outcome::Measured(times), _) = landscape.measure(point) else { return None };
-    Some(times.iter().map(|one| one.seconds[0].ln()).sum::<f64>() / times.len() as f64)
+    let medians = times.iter().map(|one| busbw_stats::median(&one.seconds).map(f64::ln));
+    Some(medians.sum::<Option<f64>>()? / times.len() as f64)
 }
 
 /// The median of several launches; `None` where one failed.
