@@ -13,8 +13,12 @@ use crate::{
 const MIN_FAILURES: usize = 2;
 /// Values are not tried again where this many values or pairs at most would have failed that often by chance.
 const MAX_BY_CHANCE: f64 = 0.5;
-/// What suspected values must promise to be tried again, in the logarithm of the time.
-const SUSPECTED_COST: f64 = 0.1;
+/// The share of environments with one value that another value may make fail: a single value is blamed only against this.
+const SHARE_OF_OTHERS: f64 = 0.5;
+/// What two suspected values must promise to be tried again, in the logarithm of the time.
+const PAIR_COST: f64 = 0.1;
+/// The same of one value. Less, since most often it fails only beside another value, which a trial without that one shows.
+const VALUE_COST: f64 = 0.02;
 
 /// An environment that is disqualified.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,12 +81,14 @@ pub(crate) fn forbidden(space: &Space, history: &[Finished]) -> Forbidden {
         let found = explanation(&open, &ran, &default);
         let Some(cells) = found else { break };
         let with_them = failed.iter().filter(|one| has(&one.trial.point, &cells)).count();
-        let of = if cells.len() == 1 { values } else { pairs };
+        let (of, rate) =
+            if cells.len() == 1 { (values, rate.max(SHARE_OF_OTHERS)) } else { (pairs, rate) };
         open.retain(|point| !has(point, &cells));
         if of * rate.powi(with_them as i32) <= MAX_BY_CHANCE {
             forbidden.together.push(cells);
         } else {
-            forbidden.suspected.push((cells, SUSPECTED_COST));
+            let cost = if cells.len() == 1 { VALUE_COST } else { PAIR_COST };
+            forbidden.suspected.push((cells, cost));
         }
     }
     forbidden
@@ -182,7 +188,7 @@ mod tests {
         .map(|(id, (point, ran))| finished(&space, id as u64, point, ran))
         .collect();
         let found = forbidden(&space, &history);
-        assert_eq!(found.suspected, [(vec![(0, 1), (1, 2)], SUSPECTED_COST)]);
+        assert_eq!(found.suspected, [(vec![(0, 1), (1, 2)], PAIR_COST)]);
         assert!(!found.has(&vec![1, 2, 1]) && found.cost(&vec![1, 2, 1]) > 0.0);
         // More failures than chance has among 27 pairs, at a rate of one in five.
         let mut history = history;

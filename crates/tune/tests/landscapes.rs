@@ -21,7 +21,10 @@ fn seeds() -> std::ops::Range<u64> {
 fn the_optimum_is_found() {
     let mut near = 0;
     for seed in seeds() {
-        let mut landscape = Landscape::draw(seed, if std::env::var("HARSH").is_ok() { Kind::LaunchNoise } else { Kind::Common });
+        let mut landscape = Landscape::draw(
+            seed,
+            if std::env::var("HARSH").is_ok() { Kind::LaunchNoise } else { Kind::Common },
+        );
         let start = landscape.regret(&landscape.space.default_point());
         let mut search = run::search(&landscape, Landscape::objective(), TRIALS, seed);
         let early = run::to_end(&mut search, &mut landscape, EARLY);

@@ -14,8 +14,8 @@ use crate::{
 
 /// Launches of each side at least: with seven against seven the exact rank test can reach p < 0.001.
 pub(crate) const MIN_LAUNCHES: usize = 7;
-/// Launches of each side where the budget has them: with eleven, one launch of twenty-two that is far too slow does not
-/// hide a gain that all others show.
+/// Launches of each side where the budget has them: with eleven, one launch that is far too slow does not hide a
+/// gain that all others show (U = 11 of 121: p = 0.0006).
 const PLANNED_LAUNCHES: usize = 11;
 /// Launches of each side at most.
 const MAX_LAUNCHES: usize = 20;
@@ -163,19 +163,13 @@ impl Search {
                 sides.push(side(&point, Role::Without(place)));
             }
         }
+        // What each variable gives is worth less than whether they give anything.
         let left = self.trials_left();
-        let ablations = sides.len() - full;
-        let wanted = launches(self, &fitted, &winner);
-        let affordable = left.saturating_sub(ablations * ABLATION_LAUNCHES) / full;
-        if affordable < MIN_LAUNCHES {
-            // What each variable gives is worth less than whether they give anything.
-            sides.truncate(full);
-        }
-        let affordable = left.saturating_sub((sides.len() - full) * ABLATION_LAUNCHES) / full;
-        let launches = wanted.min(affordable);
+        let launches = launches(self, &fitted, &winner).min(left / full);
         if launches < MIN_LAUNCHES {
             return;
         }
+        sides.truncate(full + (left - full * launches) / ABLATION_LAUNCHES);
         let first_trial = self.asked;
         for round in 0..launches {
             let count = if round < ABLATION_LAUNCHES { sides.len() } else { full };

@@ -140,8 +140,7 @@ impl Search {
             self.history.iter().any(|one| one.trial.point == *point && one.result.is_err())
         };
         let alive: Vec<Point> = race.alive.iter().filter(|point| !failed(point)).cloned().collect();
-        let left = self.trials_left();
-        if alive.len() < 2 || race.rung >= RUNGS || left < 2 * finals::MIN_LAUNCHES + alive.len() {
+        if alive.len() < 2 || race.rung >= RUNGS {
             self.next_race();
             return;
         }
@@ -149,8 +148,10 @@ impl Search {
         let observations = self.observations(race.goal);
         let weights = self.weights[race.goal].clone();
         let fitted = Fitted::fit(&kernels, &observations, weights, 0);
+        let reserved =
+            leader(self, &fitted).map_or(0, |one| finals::expected_trials(self, &fitted, &one));
         let mut alive = survivors(&fitted, alive);
-        if alive.len() < 2 {
+        if alive.len() < 2 || self.trials_left() < reserved + alive.len() {
             self.next_race();
             return;
         }
