@@ -24,6 +24,8 @@ const NOISE: f64 = 0.03;
 const CONSTANT: f64 = 1.0;
 /// A trial this many standard deviations too slow counts less.
 const OUTLIER: f64 = 2.5;
+/// An environment that is so many standard deviations of the noise slower than expected is measured again.
+const SURPRISE: f64 = 4.0;
 
 /// A trial as the model takes it.
 #[derive(Debug, Clone)]
@@ -68,6 +70,8 @@ pub(crate) struct Fitted<'a> {
     pub(super) alpha: Vec<f64>,
     /// How much larger each observation's noise is than others'; 1 for most.
     pub(super) inflation: Vec<f64>,
+    /// How much slower each observation is than all others make it out to be, in logarithms.
+    residuals: Vec<f64>,
     pub(crate) weights: Weights,
     /// What was subtracted from all logarithms.
     pub(super) level: f64,
@@ -108,6 +112,7 @@ impl<'a> Fitted<'a> {
             factor: Cholesky::of(0, Vec::new()),
             alpha: Vec::new(),
             inflation: vec![1.0; n],
+            residuals: vec![0.0; n],
             weights,
             level,
         };
@@ -122,6 +127,17 @@ impl<'a> Fitted<'a> {
             fitted.solve();
         }
         fitted
+    }
+
+    /// Environments that ran once and were far slower than expected, the last first: an outlier that is not measured
+    /// again looks like a bad environment for good.
+    pub(crate) fn surprises(&self) -> Vec<Point> {
+        let limit = SURPRISE * self.weights.noise.sqrt();
+        let ran_once =
+            |point: &Point| self.observations.iter().filter(|one| one.point == *point).count() == 1;
+        let all = self.observations.iter().zip(&self.residuals).rev();
+        let slow = all.filter(|(one, residual)| **residual > limit && ran_once(&one.point));
+        slow.map(|(one, _)| one.point.clone()).collect()
     }
 
     fn solve(&mut self) {
@@ -211,6 +227,7 @@ impl<'a> Fitted<'a> {
         for i in 0..n {
             let own = precision[i * n + i];
             let residual = self.alpha[i] / own;
+            self.residuals[i] = residual;
             // With the noise that this observation would have if it were like the others.
             let noise = self.weights.noise * (1.0 - self.inflation[i]);
             let spread = (1.0 / own + noise).max(self.weights.noise).sqrt();

@@ -17,6 +17,8 @@ const CANDIDATES: usize = 8;
 const RUNGS: usize = 3;
 /// Corrections of the model's variances before a race.
 const FIT_STEPS: usize = 3;
+/// Surprisingly slow environments that are measured again in a rung.
+const REPEATS: usize = 2;
 /// A candidate drops out where the probability that it beats the best is below that of a normal number this far out: 5 %.
 const CANNOT_WIN: f64 = 1.645;
 /// Samples of what may be true, by which a further race is judged.
@@ -84,11 +86,12 @@ impl Search {
             return;
         };
         let left = self.trials_left();
-        if left < finals::expected_trials(self, &fitted, &leader) + candidates.len() + 1 {
+        if left < finals::expected_trials(self, &fitted, &leader) + candidates.len() + REPEATS + 1 {
             self.begin_final();
             return;
         }
         let mut points = candidates.clone();
+        points.extend(repeats(&fitted, &candidates));
         let default = self.space.default_point();
         if !points.contains(&default) {
             points.push(default);
@@ -151,15 +154,24 @@ impl Search {
         let reserved =
             leader(self, &fitted).map_or(0, |one| finals::expected_trials(self, &fitted, &one));
         let mut alive = survivors(&fitted, alive);
-        if alive.len() < 2 || self.trials_left() < reserved + alive.len() {
+        if alive.len() < 2 || self.trials_left() < reserved + alive.len() + REPEATS {
             self.next_race();
             return;
         }
         let next = Race { goal: race.goal, alive: alive.clone(), rung: race.rung + 1 };
+        alive.extend(repeats(&fitted, &next.alive));
         self.random.shuffle(&mut alive);
         self.ask_all(alive, Purpose::Race);
         self.phase = Phase::Race(next);
     }
+}
+
+/// Environments to measure again beside these candidates.
+fn repeats(fitted: &Fitted<'_>, candidates: &[Point]) -> Vec<Point> {
+    let mut points = fitted.surprises();
+    points.retain(|point| !candidates.contains(point));
+    points.truncate(REPEATS);
+    points
 }
 
 /// The better half of the candidates, without those that can no longer win.
