@@ -18,7 +18,7 @@
 //! | launch noise | where asked for: each launch × exp(0.05 z), which no number of batches or sizes averages out |
 //! | outliers | 3 % of launches are slower by a further 20 to 150 % |
 //! | drift | where asked for: a random walk of 0.4 % a launch and a step of 6 % at a random launch |
-//! | sizes | three, of 0.05, 1 and 20 ms; all effects alike at each, but for the landscape by size |
+//! | sizes | three, of 0.05, 1 and 20 ms; all effects alike at each |
 //!
 //! The optimum is exact: parts that share no variable are minimised apart, and the regions that fail are enumerated.
 
@@ -210,6 +210,11 @@ impl Landscape {
         }
     }
 
+    /// Noise from here on follows from `seed`.
+    pub fn reseed(&mut self, seed: u64) {
+        self.random = Random::new(seed ^ 0x6E6F_6973_6521);
+    }
+
     pub fn objective() -> Objective {
         Objective::AllSizes(SIZES.to_vec())
     }
@@ -283,13 +288,6 @@ impl Landscape {
             return f64::INFINITY;
         }
         (self.log_time(point) - self.optimum().0).exp() - 1.0
-    }
-
-    /// What each part of the landscape is about, for the reader of a failure.
-    pub fn parts(&self) -> String {
-        let pair = self.pair.as_ref().map(|p| (p.a, p.b, p.depth, p.alone));
-        let regions: Vec<_> = self.regions.iter().map(|r| (&r.first, &r.second)).collect();
-        format!("pair {pair:?} regions {regions:?}")
     }
 
     /// One launch: the times by size, and the seconds that it took.
