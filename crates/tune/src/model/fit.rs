@@ -23,7 +23,7 @@ const NOISE: f64 = 0.03;
 /// The level of all times is unknown: a factor of e either way, after the baseline is subtracted.
 const CONSTANT: f64 = 1.0;
 /// A trial this many standard deviations too slow counts less.
-const OUTLIER: f64 = 2.5;
+const OUTLIER: f64 = 2.0;
 /// An environment that is so many standard deviations of the noise slower than expected is measured again.
 const SURPRISE: f64 = 4.0;
 

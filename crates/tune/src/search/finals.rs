@@ -20,7 +20,7 @@ const PLANNED_LAUNCHES: usize = 11;
 /// Launches of each side at most.
 const MAX_LAUNCHES: usize = 20;
 /// Launches of the winner without one variable: its gain is shown with its interval, and nothing is decided by it.
-const ABLATION_LAUNCHES: usize = 5;
+const ABLATION_LAUNCHES: usize = 4;
 /// Measurements of a winner that the search itself did not run, before the comparison.
 const CONFIRMATIONS: usize = 2;
 /// The number of launches is such that the expected gain is found with a probability of 95 % at p < 0.001: the
@@ -29,9 +29,9 @@ const QUANTILES: f64 = 3.29 + 1.645;
 /// The efficiency of the rank test under normal noise is 3 / pi (Lehmann, "Nonparametrics", 1975).
 const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
 /// A variable whose expected loss is below this, as a fraction, goes back to its default before the comparison.
-const NEGLIGIBLE: f64 = 0.003;
+const NEGLIGIBLE: f64 = 0.002;
 /// All variables that go back may lose this much together.
-const NEGLIGIBLE_TOGETHER: f64 = 0.006;
+const NEGLIGIBLE_TOGETHER: f64 = 0.004;
 /// The most variables whose own gain is measured.
 const MAX_ABLATIONS: usize = 8;
 /// The most environments for single sizes.
