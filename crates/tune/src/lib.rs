@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+mod compared;
 mod failures;
 mod model;
 mod objective;
@@ -13,9 +14,10 @@ mod search;
 mod space;
 mod trial;
 
+pub use compared::{Compared, MIN_GAIN};
 pub use failures::{Disqualified, Suspected};
 pub use objective::{Goal, Objective};
-pub use outcome::{Advice, AtSize, Choice, Compared, MAX_P, MIN_GAIN, OwnGain, Report};
+pub use outcome::{Advice, AtSize, Choice, OwnGain, Report};
 pub use random::Random;
 pub use search::{Best, Budget, End, Search, SearchError, Settings};
 pub use space::{Assignment, Need, Point, Scope, Space, SpaceError, Variable};

@@ -1,28 +1,15 @@
 //! What a search found, as far as it holds: a recommendation that the final comparison proves, or "leave the defaults".
 //! Not text for people beyond one sentence, and not the comparison's launches (`search`).
-//!
-//! A gain counts where fresh launches in turns, seven a side at least, differ by the rank test with p < 0.001 and by
-//! 2 % or more. The number of launches is fixed before the first one, and none of the search's own trials counts: it chose the winner
-//! for being fast, so its trials flatter it.
 
-use busbw_stats::{
-    Interval,
-    mann_whitney::{Level, p_value, shift},
-};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    compared::Compared,
     failures::{Disqualified, Suspected, disqualified, suspected},
     objective::Goal,
     search::{End, Final, Role, Search},
     space::Assignment,
-    trial::{Finished, Purpose},
 };
-
-/// The rank test's p-value below which a difference counts.
-pub const MAX_P: f64 = 0.001;
-/// The least gain that is recommended, as a fraction.
-pub const MIN_GAIN: f64 = 0.02;
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,46 +21,6 @@ pub enum Advice {
     Leave,
     /// The defaults themselves fail: nothing can be compared with them.
     Repair,
-}
-
-/// Two sides compared: launches in turns.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Compared {
-    /// How many times as fast as the other side, less 1; negative where it is slower.
-    pub gain: f64,
-    /// The 95 % interval of the gain.
-    pub interval: Interval,
-    /// The rank test's two-sided p-value.
-    pub p: f64,
-    /// Launches of the other side and of this one.
-    pub launches: (usize, usize),
-}
-
-impl Compared {
-    /// Compares logarithms of times: those of the other side, then those of the side whose gain it is.
-    fn of(other: &[f64], this: &[f64]) -> Option<Self> {
-        let shift = shift(this, other, Level::P95)?;
-        let gain = |log: f64| log.exp() - 1.0;
-        let (low, high, coverage) = (gain(shift.low), gain(shift.high), shift.coverage);
-        Some(Self {
-            gain: gain(shift.estimate),
-            interval: Interval { low, high, coverage },
-            p: p_value(other, this)?,
-            launches: (other.len(), this.len()),
-        })
-    }
-
-    /// Whether the gain is established and worth it.
-    #[must_use]
-    pub fn is_gain(&self) -> bool {
-        self.p < MAX_P && self.gain >= MIN_GAIN
-    }
-
-    /// Whether a loss is established: the whole interval is below 0.
-    #[must_use]
-    pub fn is_loss(&self) -> bool {
-        self.interval.high < 0.0
-    }
 }
 
 /// What one variable of the recommendation gives: the recommendation against the same with this variable's default.
@@ -196,17 +143,8 @@ struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    /// The logarithms of a goal's times in the launches of one side, in launch order; none where the side failed.
-    fn logs(&self, side: usize, goal: &Goal) -> Vec<f64> {
-        let is_of = |one: &&Finished| {
-            one.trial.id >= self.finals.first_trial && one.trial.purpose == Purpose::Final(side)
-        };
-        let launches = self.search.history().iter().filter(is_of);
-        launches.map(|one| goal.log_time(one)).collect::<Option<Vec<f64>>>().unwrap_or_default()
-    }
-
     fn compare(&self, other: usize, this: usize, goal: &Goal) -> Option<Compared> {
-        Compared::of(&self.logs(other, goal), &self.logs(this, goal))
+        self.finals.compare(self.search.history(), other, this, goal)
     }
 
     fn fill(&self, report: &mut Report) {
@@ -248,7 +186,8 @@ impl Sides<'_> {
         }
         let without =
             self.finals.sides.iter().position(|side| side.role == Role::Without(place))?;
-        self.compare(without, 1, goal)
+        let again = self.finals.sides.iter().position(|side| side.role == Role::Again)?;
+        self.compare(without, again, goal)
     }
 
     /// The best of the sides at one size: the one that the search chose for it, or else the winner.

@@ -326,7 +326,8 @@ impl Search {
             Phase::Start | Phase::Explore | Phase::Race(_) if self.is_cut => self.begin_final(),
             Phase::Start | Phase::Explore => self.explore(),
             Phase::Race(race) => self.go_on(race),
-            Phase::Final | Phase::Ended(_) => self.phase = Phase::Ended(End::Compared),
+            Phase::Final => self.go_on_finally(),
+            Phase::Ended(_) => {}
         }
     }
 

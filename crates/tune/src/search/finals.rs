@@ -5,18 +5,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{End, Phase, Search, race};
 use crate::{
+    compared::{Compared, FIRST_LOOK_P, MIN_GAIN, SECOND_LOOK_P},
     failures,
     model::{Fitted, Kernels, minimise::minimise},
     objective::Goal,
     space::Point,
-    trial::Purpose,
+    trial::{Finished, Purpose},
 };
 
 /// Launches of each side at least: with seven against seven the exact rank test can reach p < 0.001.
 pub(crate) const MIN_LAUNCHES: usize = 7;
-/// Launches of each side where the budget has them: with eleven, one launch that is far too slow does not hide a
-/// gain that all others show (U = 11 of 121: p = 0.0006).
-const PLANNED_LAUNCHES: usize = 11;
+/// Launches of each side that are worth a second look.
+const MIN_EXTENSION: usize = 3;
 /// Launches of each side at most.
 const MAX_LAUNCHES: usize = 20;
 /// Launches of the winner without one variable: its gain is shown with its interval, and nothing is decided by it.
@@ -46,6 +46,18 @@ pub(crate) struct Final {
     pub(crate) sides: Vec<Side>,
     /// The number of the first trial of this comparison.
     pub(crate) first_trial: u64,
+    /// How far it is.
+    stage: Stage,
+    /// Whether it took a second look.
+    is_extended: bool,
+}
+
+/// The parts of the final comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Stage {
+    Compare,
+    Ablate,
 }
 
 /// A side of the comparison.
@@ -63,17 +75,47 @@ pub(crate) enum Role {
     Baseline,
     /// The best environment.
     Winner,
+    /// The winner again, in turns with the ablations.
+    Again,
     /// The winner with this variable's default.
     Without(usize),
     /// The best environment of these sizes, in bytes.
     Sizes(Vec<u64>),
 }
 
+impl Final {
+    /// The launches of a side, in their order.
+    fn launches<'a>(
+        &self,
+        history: &'a [Finished],
+        side: usize,
+    ) -> impl Iterator<Item = &'a Finished> + use<'a> {
+        let first = self.first_trial;
+        let all = history.iter().filter(move |one| one.trial.id >= first);
+        all.filter(move |one| one.trial.purpose == Purpose::Final(side))
+    }
+
+    /// Compares two sides; `None` where one did not run or failed.
+    pub(crate) fn compare(
+        &self,
+        history: &[Finished],
+        other: usize,
+        this: usize,
+        goal: &Goal,
+    ) -> Option<Compared> {
+        let logs = |side: usize| -> Option<Vec<f64>> {
+            self.launches(history, side).map(|one| goal.log_time(one)).collect()
+        };
+        let look = if self.is_extended { SECOND_LOOK_P } else { FIRST_LOOK_P };
+        Compared::of(&logs(other)?, &logs(this)?, look)
+    }
+}
+
 /// Trials that the final comparison would take if it began now.
 pub(super) fn expected_trials(search: &Search, fitted: &Fitted<'_>, leader: &Point) -> usize {
     let point = simplified(search, fitted, leader);
     let ablations = search.space.changed(&point).len().min(MAX_ABLATIONS);
-    let ablations = if ablations > 1 { ablations } else { 0 };
+    let ablations = if ablations > 1 { ablations + 1 } else { 0 };
     let sizes = if search.goals().len() > 1 { MAX_SIZE_WINNERS } else { 0 };
     (2 + sizes) * launches(search, fitted, &point) + ablations * ABLATION_LAUNCHES + CONFIRMATIONS
 }
@@ -112,7 +154,7 @@ fn launches(search: &Search, fitted: &Fitted<'_>, winner: &Point) -> usize {
     // What is expected of the gain is not sure: count on a little less.
     let gain = (gain - spread).max(race::WORTH.ln_1p());
     let each = 2.0 * QUANTILES.powi(2) * fitted.weights.noise / (EFFICIENCY * gain * gain);
-    (each.ceil() as usize).clamp(PLANNED_LAUNCHES, MAX_LAUNCHES)
+    (each.ceil() as usize).clamp(MIN_LAUNCHES, MAX_LAUNCHES)
 }
 
 impl Search {
@@ -153,34 +195,65 @@ impl Search {
         let side = |point: &Point, role: Role| Side { point: point.clone(), role };
         let mut sides = vec![side(&default, Role::Baseline), side(&winner, Role::Winner)];
         sides.extend(sizes);
-        let full = sides.len();
-        let changed = self.space.changed(&winner);
-        if is_worth && changed.len() > 1 {
-            for place in changed.into_iter().take(MAX_ABLATIONS) {
-                let mut point = winner.clone();
-                point[place] = self.space.variables()[place].default;
-                self.space.normalise(&mut point);
-                sides.push(side(&point, Role::Without(place)));
-            }
-        }
-        // What each variable gives is worth less than whether they give anything.
-        let left = self.trials_left();
-        let launches = launches(self, &fitted, &winner).min(left / full);
+        let launches = launches(self, &fitted, &winner).min(self.trials_left() / sides.len());
         if launches < MIN_LAUNCHES {
             return;
         }
-        sides.truncate(full + (left - full * launches) / ABLATION_LAUNCHES);
         let first_trial = self.asked;
+        self.ask_in_turns(&sides, 0, launches);
+        self.finals = Some(Final { sides, first_trial, stage: Stage::Compare, is_extended: false });
+        self.phase = Phase::Final;
+    }
+
+    /// Asks for launches of the sides from number `first` on: A B C, C B A, and so on.
+    fn ask_in_turns(&mut self, sides: &[Side], first: usize, launches: usize) {
         for round in 0..launches {
-            let count = if round < ABLATION_LAUNCHES { sides.len() } else { full };
-            let mut order: Vec<usize> = (0..count).collect();
+            let mut order: Vec<usize> = (first..sides.len()).collect();
             if round % 2 == 1 {
                 order.reverse();
             }
             order.iter().for_each(|s| self.ask(sides[*s].point.clone(), Purpose::Final(*s)));
         }
-        self.finals = Some(Final { sides, first_trial });
-        self.phase = Phase::Final;
+    }
+
+    /// What follows a complete part of the comparison: a second look, what each variable gives, or the end.
+    pub(super) fn go_on_finally(&mut self) {
+        let Some(mut finals) = self.finals.clone() else { return };
+        let stage = finals.stage;
+        finals.stage = Stage::Ablate;
+        let full = finals.sides.len();
+        if stage == Stage::Compare && self.winner_is_undecided(&finals) {
+            let done = finals.launches(&self.history, 1).count();
+            let more = (self.trials_left() / full).min(MAX_LAUNCHES.saturating_sub(done));
+            if !finals.is_extended && more >= MIN_EXTENSION {
+                self.ask_in_turns(&finals.sides, 0, more);
+                (finals.is_extended, finals.stage) = (true, Stage::Compare);
+            }
+        } else if stage == Stage::Compare {
+            let winner = finals.sides[1].point.clone();
+            let changed = self.space.changed(&winner);
+            let most = (self.trials_left() / ABLATION_LAUNCHES).saturating_sub(1);
+            if changed.len() > 1 && most > 0 {
+                finals.sides.push(Side { point: winner.clone(), role: Role::Again });
+                for place in changed.into_iter().take(MAX_ABLATIONS.min(most)) {
+                    let mut point = winner.clone();
+                    point[place] = self.space.variables()[place].default;
+                    self.space.normalise(&mut point);
+                    finals.sides.push(Side { point, role: Role::Without(place) });
+                }
+                self.ask_in_turns(&finals.sides, full, ABLATION_LAUNCHES);
+            }
+        }
+        self.finals = Some(finals);
+        let is_over = self.pending.is_empty();
+        self.phase = if is_over { Phase::Ended(End::Compared) } else { Phase::Final };
+    }
+
+    /// Whether the winner looks better than the defaults, but the rank test does not say so yet.
+    fn winner_is_undecided(&self, finals: &Final) -> bool {
+        let goals = self.goals();
+        let compared = goals.first().and_then(|goal| finals.compare(&self.history, 0, 1, goal));
+        compared.is_some_and(|one| one.gain >= MIN_GAIN && !one.is_gain())
     }
 
     /// Measures a winner that never ran before: what was left out of it may have kept it from failing.
