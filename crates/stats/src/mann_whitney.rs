@@ -209,7 +209,7 @@ mod tests {
             let (full, rest) = (u / 8, u % 8);
             let mut b: Vec<f64> = vec![7.5; 8 - full - usize::from(rest > 0)];
             b.extend(vec![-0.5; full]);
-            b.extend((rest > 0).then(|| 7.5 - rest as f64));
+            b.extend((rest > 0).then_some(7.5 - rest as f64));
             p_value(&a, &b).unwrap()
         };
         assert!(with_u(13) < 0.05 && with_u(14) > 0.05, "{} {}", with_u(13), with_u(14));

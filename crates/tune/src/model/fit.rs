@@ -25,7 +25,7 @@ const CONSTANT: f64 = 1.0;
 /// A trial this many standard deviations too slow counts less.
 const OUTLIER: f64 = 2.0;
 /// An environment that is so many standard deviations of the noise slower than expected is measured again.
-const SURPRISE: f64 = 4.0;
+const SURPRISE: f64 = 3.3;
 
 /// A trial as the model takes it.
 #[derive(Debug, Clone)]

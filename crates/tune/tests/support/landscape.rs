@@ -127,9 +127,9 @@ impl Landscape {
         let best = interior(&mut random, levels[cliff]);
         let gain = between(&mut random, 0.06, 0.15);
         let is_up = random.below(2) == 0;
-        for level in 0..levels[cliff] {
+        for (level, effect) in effects[cliff].iter_mut().enumerate() {
             let before = if is_up { best.checked_sub(level) } else { level.checked_sub(best) };
-            effects[cliff][level] = match before {
+            *effect = match before {
                 Some(distance) => -gain / (1 + distance) as f64,
                 None => std::f64::consts::LN_2,
             };
@@ -152,8 +152,8 @@ impl Landscape {
                 let best = interior(&mut random, levels[v]);
                 let farthest = best.max(levels[v] - 1 - best) as f64;
                 let power = between(&mut random, 1.0, 2.0);
-                for level in 0..levels[v] {
-                    effects[v][level] = size * (level.abs_diff(best) as f64 / farthest).powf(power);
+                for (level, effect) in effects[v].iter_mut().enumerate() {
+                    *effect = size * (level.abs_diff(best) as f64 / farthest).powf(power);
                 }
             } else {
                 let drawn: Vec<f64> = (0..levels[v]).map(|_| random.uniform()).collect();
@@ -251,10 +251,9 @@ impl Landscape {
         joined.sort_unstable();
         joined.dedup();
         let mut point = self.space.default_point();
-        for v in 0..point.len() {
-            let best = (0..self.effects[v].len())
-                .min_by(|a, b| self.effects[v][*a].total_cmp(&self.effects[v][*b]));
-            point[v] = best.unwrap();
+        for (level, effects) in point.iter_mut().zip(&self.effects) {
+            let best = (0..effects.len()).min_by(|a, b| effects[*a].total_cmp(&effects[*b]));
+            *level = best.unwrap();
         }
         let mut best = (f64::INFINITY, point.clone());
         joined.iter().for_each(|v| point[*v] = 0);
