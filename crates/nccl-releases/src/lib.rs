@@ -11,7 +11,7 @@ mod table;
 
 pub use functions::first_release_of;
 pub use parameters::{Parameter, ReadBy, parameters};
-pub use plugins::{PluginKind, versions_tried};
+pub use plugins::{PluginKind, symbols, versions_tried};
 pub use structures::{Field, fields};
 
 use std::sync::LazyLock;

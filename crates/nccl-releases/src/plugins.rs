@@ -61,6 +61,17 @@ pub fn versions_tried(kind: PluginKind, release: Version) -> Option<&'static [u3
     known.map(|row| &*row.versions)
 }
 
+/// Every symbol of a plugin that some release looks for: (kind, symbol), newest version first.
+pub fn symbols() -> Vec<(PluginKind, String)> {
+    let mut every: Vec<(PluginKind, u32)> = Vec::new();
+    for row in all() {
+        every.extend(row.versions.iter().map(|version| (row.kind, *version)));
+    }
+    every.sort_by_key(|(kind, version)| (kind.symbol(), std::cmp::Reverse(*version)));
+    every.dedup();
+    every.into_iter().map(|(kind, version)| (kind, format!("{}{version}", kind.symbol()))).collect()
+}
+
 struct Tried {
     since: Version,
     kind: PluginKind,
@@ -90,6 +101,15 @@ mod tests {
     #[test]
     fn every_row_is_read() {
         assert_eq!(all().len(), include_str!("generated/plugins.tsv").lines().count() - 1);
+    }
+
+    #[test]
+    fn each_symbol_is_there_once() {
+        let symbols = symbols();
+        let of_net = symbols.iter().filter(|(kind, _)| *kind == PluginKind::Net);
+        let of_net: Vec<&str> = of_net.map(|(_, symbol)| &**symbol).collect();
+        assert_eq!(of_net.first(), Some(&"ncclNetPlugin_v12"));
+        assert_eq!(of_net.len(), 9, "{of_net:?}");
     }
 
     #[test]
