@@ -307,12 +307,11 @@ mod tests {
         );
         // 2.20.0 names its commit; a build outside of git says unknown.
         for commit in ["b4d5bee", "b4d5bee-dirty", "unknown"] {
-            assert_eq!(
-                said(&format!(
-                    "# nccl-tests version 2.20.0 ({commit}) nccl-headers=23102 nccl-library=23102"
-                )),
-                HeadLine::Version("2.20.0".to_owned(), Some(23102))
+            let line = format!(
+                "# nccl-tests version 2.20.0 ({commit}) nccl-headers=23102 nccl-library=23102"
             );
+            let version = HeadLine::Version("2.20.0".to_owned(), Some(23102));
+            assert_eq!(head(&line), Some(version), "{line}");
         }
         assert_eq!(
             said("rccl-tests: Version develop:448c4c7"),
