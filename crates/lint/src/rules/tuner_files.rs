@@ -15,7 +15,7 @@ const EXAMPLE: &str = "NCCL_TUNER_CONFIG_FILE";
 /// (llm-d.ai/docs/dev/guides/recipes/modelserver/components/disable-gke-nccl-tuner-patch).
 const GOOGLE: &str = "NCCL_TUNER_CONFIG_PATH";
 /// The tuner inside Meta's NCCLX, which wins over NCCL_TUNER_PLUGIN
-/// (meta/tuner/README.md and src/plugin/tuner.cc of NCCLX 2.29 and 2.30).
+/// (the document in meta/tuner, and src/plugin/tuner.cc, of NCCLX 2.29 and 2.30).
 const META: &str = "NCCLX_TUNER_CONFIG_FILE";
 /// The plugin, or `none`.
 const PLUGIN: &str = "NCCL_TUNER_PLUGIN";
