@@ -1,4 +1,4 @@
-//! The releases of nccl-tests whose printed form a table and a `-J` report can have.
+//! The releases of nccl-tests whose printed form a table can have.
 //! Not the form itself (`busbw-render`), and not what `import` reads: that is every release.
 
 use serde::{Deserialize, Serialize};

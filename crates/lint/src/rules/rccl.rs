@@ -50,7 +50,10 @@ pub(super) fn check(assignment: &Assignment, document: &Document) -> Option<Find
             .remedy("remove it, unless the same text also runs on AMD GPUs")
     } else {
         let last = releases.last?;
-        let cause = format!("ROCm {last} is the last release whose RCCL is known to read it");
+        let cause = match releases.first.filter(|first| *first != last) {
+            Some(first) => format!("RCCL is known to read it from ROCm {first} to {last}"),
+            None => format!("ROCm {last} is the last release whose RCCL is known to read it"),
+        };
         Finding::new("removed-variable", Severity::Note, cause)
             .remedy("remove it, unless your ROCm is that old")
     };
