@@ -4,6 +4,7 @@
 mod backend;
 mod buffers;
 mod messaging;
+mod nccl_tests;
 mod osu;
 mod pairing;
 mod rank_layout;
@@ -14,6 +15,7 @@ pub use backend::{
     RankHolder, Registration,
 };
 pub use messaging::{LargeMessages, Messaging};
+pub use nccl_tests::NcclTestsRelease;
 pub use osu::Osu;
 pub use pairing::{PairSelection, Pairing};
 pub use rank_layout::RankLayout;
@@ -186,6 +188,9 @@ pub struct Plan {
     /// Options of OSU's names alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub osu: Option<Osu>,
+    /// The release of nccl-tests whose form the table has (`--nccl-tests-version`).
+    #[serde(default, skip_serializing_if = "NcclTestsRelease::is_default")]
+    pub nccl_tests_version: NcclTestsRelease,
 }
 
 /// The default for records from before launchers were supported.
@@ -270,6 +275,7 @@ impl Plan {
             latency: false,
             pairing: None,
             osu: None,
+            nccl_tests_version: NcclTestsRelease::default(),
         }
     }
 

@@ -67,6 +67,7 @@ fn default_of(option: &str, benchmark: Benchmark, style: Style) -> Option<&'stat
         ("cta_policy", _) => "-1, NCCL decides",
         ("device_cta_count", _) => "16",
         ("units", _) => "GB/s",
+        ("nccl_tests_version", _) => "2.19.6",
         _ => return None,
     })
 }

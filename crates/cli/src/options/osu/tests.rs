@@ -238,6 +238,7 @@ fn our_own_options_are_taken() {
         "memory",
         "output_file",
         "units",
+        "nccl-tests-version",
         "cudagraph",
         "parallel_init",
         "stream_null",
