@@ -8,6 +8,7 @@ mod osu;
 mod pairing;
 mod rank_layout;
 mod sampling;
+mod variant;
 
 pub use backend::{
     BackendChoice, BackendSpec, BufferMemory, CheckedBy, GpuOptionUse, GpuOptions, Memory, MovedBy,
@@ -18,6 +19,7 @@ pub use osu::Osu;
 pub use pairing::{PairSelection, Pairing};
 pub use rank_layout::RankLayout;
 pub use sampling::{Average, Sampling};
+pub use variant::{ALGORITHMS, AUTO, AlgorithmEvidence, CONFIGURABLE, Variant};
 
 use serde::{Deserialize, Serialize};
 
@@ -186,6 +188,9 @@ pub struct Plan {
     /// Options of OSU's names alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub osu: Option<Osu>,
+    /// What calls are given (`--algorithm` and others), one row each; empty = plain calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<Variant>,
 }
 
 /// The default for records from before launchers were supported.
@@ -213,6 +218,8 @@ pub struct Case {
     pub sweep: Sweep,
     /// Its element counts.
     pub counts: Counts,
+    /// Which of the plan's variants it is; 0 where there are none.
+    pub variant: usize,
 }
 
 impl Plan {
@@ -270,6 +277,7 @@ impl Plan {
             latency: false,
             pairing: None,
             osu: None,
+            variants: Vec::new(),
         }
     }
 
@@ -319,7 +327,17 @@ impl Plan {
                 collective.counts(bytes as usize, element, ranks, &self.traffic)
             }
         };
-        Case { collective, sweep, counts }
+        Case { collective, sweep, counts, variant: 0 }
+    }
+
+    /// A case in each variant; one of plain calls where the plan has no variants.
+    pub fn in_variants(&self, case: Case) -> impl Iterator<Item = Case> + use<> {
+        (0..self.variants.len().max(1)).map(move |variant| Case { variant, ..case })
+    }
+
+    /// What the calls of a case are given; nothing where the plan has no variants.
+    pub fn variant_of(&self, case: &Case) -> Option<&Variant> {
+        self.variants.get(case.variant)
     }
 
     /// Timed and untimed iterations of a batch with this size in bytes.

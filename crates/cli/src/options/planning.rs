@@ -20,6 +20,7 @@ mod request;
 mod timing;
 mod values;
 mod variables;
+mod variants;
 mod waivers;
 
 use busbw_core::{
@@ -164,6 +165,7 @@ fn assemble(
         latency: part.latency,
         pairing: part.pairing,
         osu: part.osu,
+        variants: variants::of(asked, ranks)?,
     };
     ranks.checked(&plan, a.fault)?;
     Ok(plan)

@@ -374,6 +374,7 @@ impl Session<'_> {
             redop: "none".to_owned(),
             root: -1,
             finished: busbw_store::local_time::now(),
+            variant: None,
             waived: None,
             out_of_place: None,
             in_place: None,

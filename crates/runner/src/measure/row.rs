@@ -111,6 +111,7 @@ impl Session<'_> {
             redop: redop.to_owned(),
             root: if collective.rooted() { case.sweep.root as i64 } else { -1 },
             finished: busbw_store::local_time::now(),
+            variant: None,
             waived: None,
             out_of_place: None,
             in_place: None,
