@@ -1,0 +1,82 @@
+//! Which variants of a case the library honours: each is tried once before it is measured.
+//! Not what is tried, which the plan has, and not their figures (`row`).
+
+use std::collections::{BTreeMap, HashMap};
+
+use busbw_core::{
+    exit::Exit,
+    plan::{Case, Placement, Sweep},
+};
+
+use super::{RunError, Session};
+use crate::backend::{BackendError, Operation, Reason, finish_all};
+
+/// The reason for each variant that was declined, or nothing for one that was honoured; by sweep, count and variant.
+pub(super) type Tried = HashMap<(Sweep, usize, usize), Option<String>>;
+
+impl Session<'_> {
+    /// A case in the variants that the library honours, with their places among all, and the reasons of the others. Without
+    /// variants it is the case, and nothing is tried.
+    ///
+    /// # Errors
+    /// A call fails, or the ranks of a communicator get different answers.
+    pub(super) fn honoured(
+        &mut self,
+        case: &Case,
+    ) -> Result<(Vec<(usize, Case)>, BTreeMap<usize, String>), RunError> {
+        let (mut cases, mut declined) = (Vec::new(), BTreeMap::new());
+        for (place, case) in self.plan.in_variants(*case).enumerate() {
+            match self.why_declined(&case)? {
+                Some(reason) => drop(declined.insert(place, reason)),
+                None => cases.push((place, case)),
+            }
+        }
+        Ok((cases, declined))
+    }
+
+    /// Why the library declines a variant of a case, by one operation. All ranks learn it.
+    fn why_declined(&mut self, case: &Case) -> Result<Option<String>, RunError> {
+        if self.plan.variant_of(case).is_none() {
+            return Ok(None);
+        }
+        let key = (case.sweep, case.counts.param, case.variant);
+        if let Some(known) = self.tried.get(&key) {
+            return Ok(known.clone());
+        }
+        let deadline = self.deadline();
+        let mut prepared = self.backend.prepare(case);
+        let operation =
+            Operation { placement: Placement::OutOfPlace, iteration: 0, verified: false };
+        let mine = match prepared.enqueue(operation) {
+            Ok(()) => String::new(),
+            Err(BackendError::Declined(Reason(reason))) => reason,
+            Err(error) => return Err(error.into()),
+        };
+        // A rank whose call was accepted waits for the others in `finish`: first all must know that nobody declined.
+        let all = self.world.allgather(mine.as_bytes(), deadline)?;
+        for group in &self.groups {
+            let answers =
+                || group.threads.iter().filter_map(|thread| Some((thread, all.get(*thread)?)));
+            let refuses = answers().find(|(_, reason)| !reason.is_empty());
+            let accepts = answers().find(|(_, reason)| reason.is_empty());
+            if let (Some((refuses, reason)), Some((accepts, _))) = (refuses, accepts) {
+                let rank = |thread: &usize| self.plan.ranks_of(*thread).next().unwrap_or_default();
+                let text = format!(
+                    "ranks of one communicator answer differently: rank {} accepts the call, rank {} does not: {}; give all of them the same NCCL and the same variables",
+                    rank(accepts),
+                    rank(refuses),
+                    String::from_utf8_lossy(reason)
+                );
+                return Err(BackendError::Refused { text, exit: Exit::Library }.into());
+            }
+        }
+        if mine.is_empty() {
+            finish_all(prepared.as_mut(), deadline)?;
+        }
+        drop(prepared);
+        let reason = all.into_iter().find(|reason| !reason.is_empty());
+        let reason = reason.map(|reason| String::from_utf8_lossy(&reason).into_owned());
+        self.tried.insert(key, reason.clone());
+        Ok(reason)
+    }
+}
