@@ -103,6 +103,17 @@ pub enum AlgorithmEvidence {
     Unproven,
 }
 
+impl AlgorithmEvidence {
+    /// Its word in tables, as of transports.
+    pub const fn word(self) -> &'static str {
+        match self {
+            AlgorithmEvidence::Proven => "proven",
+            AlgorithmEvidence::Conflicting => "CONFLICTING",
+            AlgorithmEvidence::Unproven => "unproven",
+        }
+    }
+}
+
 impl Variant {
     /// Whether `ran`, the algorithm as a row names it (`RING SIMPLE, channels 0-3`), is the one that was asked for; `None`
     /// where the choice was NCCL's.

@@ -127,7 +127,10 @@ impl Nccl<'_> {
         if !self.plan.variants.is_empty()
             && let Err(why) = self.library.takes_call_configs()
         {
-            let text = format!("{} {why}: name a newer one with --nccl", variants::OPTIONS);
+            let text = format!(
+                "a configuration of calls ({}) {why}: name a newer one with --nccl",
+                variants::OPTIONS
+            );
             return Err(BackendError::Refused { text, exit: Exit::Impossible });
         }
         Ok(Config {
