@@ -10,6 +10,7 @@ use super::{
     Render, footer,
     messages::{interval, us},
     table::devices,
+    variant,
 };
 
 /// The table on a writer.

@@ -202,7 +202,7 @@ impl<'a> Session<'a> {
             if self.is_large(bytes) && self.why_not(&case)?.is_some() {
                 continue;
             }
-            for (_, case) in self.honoured(&case)?.0 {
+            for (_, case) in self.honoured(&case)?.cases {
                 let deadline = self.deadline();
                 let mut prepared = self.backend.prepare(&case);
                 for iteration in 0..u64::from(self.plan.warmup) {
@@ -230,7 +230,7 @@ impl<'a> Session<'a> {
         let placement = Placement::OutOfPlace;
         for bytes in self.plan.sizes().take(MAX_TUNING_SIZES) {
             let case = case(self, bytes);
-            for (_, case) in self.honoured(&case)?.0 {
+            for (_, case) in self.honoured(&case)?.cases {
                 self.world.barrier(self.deadline())?;
                 let deadline = self.deadline();
                 let mut prepared = self.backend.prepare(&case);

@@ -11,7 +11,7 @@ use busbw_core::{
     record::{Half, Row, RowVariant, SCHEMA},
 };
 
-use super::{Report, RunError, Session};
+use super::{Report, RunError, Session, variants::Honoured};
 
 impl Session<'_> {
     /// Measures both placements of a case (with `latency` one of them), in all variants, and reports a row for each. Returns
@@ -33,7 +33,7 @@ impl Session<'_> {
         }
         let has_in_place = in_place_only || (!self.plan.latency && why_not.is_none());
         let share = if has_in_place && !in_place_only { 0.5 } else { 1.0 };
-        let (cases, declined) = self.honoured(case)?;
+        let Honoured { cases, declined } = self.honoured(case)?;
         let mut outs = match in_place_only {
             true => Vec::new(),
             false => self.measure_halves(&cases, out, [0.0, share])?,

@@ -14,16 +14,21 @@ use crate::backend::{BackendError, Operation, Reason, finish_all};
 /// The reason for each variant that was declined, or nothing for one that was honoured; by sweep, count and variant.
 pub(super) type Tried = HashMap<(Sweep, usize, usize), Option<String>>;
 
+/// A case in its variants, by their places in the plan.
+pub(super) struct Honoured {
+    /// Those that can be measured.
+    pub(super) cases: Vec<(usize, Case)>,
+    /// The reasons of those that the library declined.
+    pub(super) declined: BTreeMap<usize, String>,
+}
+
 impl Session<'_> {
-    /// A case in the variants that the library honours, with their places among all, and the reasons of the others. Without
-    /// variants it is the case, and nothing is tried.
+    /// The variants of a case that the library honours, and the others. Without variants it is the case, and nothing is
+    /// tried.
     ///
     /// # Errors
     /// A call fails, or the ranks of a communicator get different answers.
-    pub(super) fn honoured(
-        &mut self,
-        case: &Case,
-    ) -> Result<(Vec<(usize, Case)>, BTreeMap<usize, String>), RunError> {
+    pub(super) fn honoured(&mut self, case: &Case) -> Result<Honoured, RunError> {
         let (mut cases, mut declined) = (Vec::new(), BTreeMap::new());
         for (place, case) in self.plan.in_variants(*case).enumerate() {
             match self.why_declined(&case)? {
@@ -31,7 +36,7 @@ impl Session<'_> {
                 None => cases.push((place, case)),
             }
         }
-        Ok((cases, declined))
+        Ok(Honoured { cases, declined })
     }
 
     /// Why the library declines a variant of a case, by one operation. All ranks learn it.
