@@ -1,15 +1,24 @@
 //! Which variants of a case the library honours: each is tried once before it is measured.
 //! Not what is tried, which the plan has, and not their figures (`row`).
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::{Duration, Instant},
+};
 
 use busbw_core::{
     exit::Exit,
     plan::{Case, Placement, Sweep},
 };
 
+use busbw_job::world::WorldError;
+
 use super::{RunError, Session};
 use crate::backend::{BackendError, Operation, Reason, finish_all};
+
+/// How long a rank whose call was declined waits for the others' answers. Where NCCL declines, it does so before it connects
+/// to anybody: in microseconds.
+const DECLINED_WAIT: Duration = Duration::from_secs(15);
 
 /// The reason for each variant that was declined, or nothing for one that was honoured; by sweep, count and variant.
 pub(super) type Tried = HashMap<(Sweep, usize, usize), Option<String>>;
@@ -40,6 +49,9 @@ impl Session<'_> {
     }
 
     /// Why the library declines a variant of a case, by one operation. All ranks learn it.
+    ///
+    /// # Errors
+    /// A call fails, or the ranks of a communicator get different answers.
     fn why_declined(&mut self, case: &Case) -> Result<Option<String>, RunError> {
         if self.plan.variant_of(case).is_none() {
             return Ok(None);
@@ -48,6 +60,8 @@ impl Session<'_> {
         if let Some(known) = self.tried.get(&key) {
             return Ok(known.clone());
         }
+        // All begin together, so that an answer which is late stands for a call that waits.
+        self.world.barrier(self.deadline())?;
         let deadline = self.deadline();
         let mut prepared = self.backend.prepare(case);
         let operation =
@@ -57,22 +71,32 @@ impl Session<'_> {
             Err(BackendError::Declined(Reason(reason))) => reason,
             Err(error) => return Err(error.into()),
         };
-        // A rank whose call was accepted waits for the others in `finish`: first all must know that nobody declined.
-        let all = self.world.allgather(mine.as_bytes(), deadline)?;
+        // A rank whose call was accepted waits for the others in `finish`, and in a first call already in `enqueue`.
+        let until = match mine.is_empty() {
+            true => deadline,
+            false => {
+                let soon = Instant::now() + DECLINED_WAIT;
+                Some(deadline.map_or(soon, |deadline| deadline.min(soon)))
+            }
+        };
+        let rank = |thread: &usize| self.plan.ranks_of(*thread).next().unwrap_or_default();
+        let all = match self.world.allgather(mine.as_bytes(), until) {
+            Err(WorldError::TimedOut { missing, .. }) if !mine.is_empty() => {
+                let accepts = missing
+                    .first()
+                    .map_or("another one".to_owned(), |thread| format!("rank {}", rank(thread)));
+                return Err(differently(&accepts, rank(&self.world.rank()), &mine));
+            }
+            answers => answers?,
+        };
         for group in &self.groups {
             let answers =
                 || group.threads.iter().filter_map(|thread| Some((thread, all.get(*thread)?)));
             let refuses = answers().find(|(_, reason)| !reason.is_empty());
             let accepts = answers().find(|(_, reason)| reason.is_empty());
             if let (Some((refuses, reason)), Some((accepts, _))) = (refuses, accepts) {
-                let rank = |thread: &usize| self.plan.ranks_of(*thread).next().unwrap_or_default();
-                let text = format!(
-                    "ranks of one communicator answer differently: rank {} accepts the call, rank {} does not: {}; give all of them the same NCCL and the same variables",
-                    rank(accepts),
-                    rank(refuses),
-                    String::from_utf8_lossy(reason)
-                );
-                return Err(BackendError::Refused { text, exit: Exit::Library }.into());
+                let accepts = format!("rank {}", rank(accepts));
+                return Err(differently(&accepts, rank(refuses), &String::from_utf8_lossy(reason)));
             }
         }
         if mine.is_empty() {
@@ -84,4 +108,12 @@ impl Session<'_> {
         self.tried.insert(key, reason.clone());
         Ok(reason)
     }
+}
+
+/// The error of ranks that do not agree: those that accept a call wait for the others for ever.
+fn differently(accepts: &str, refuses: usize, reason: &str) -> RunError {
+    let text = format!(
+        "ranks of one communicator answer differently: {accepts} accepts the call, rank {refuses} does not: {reason}; give all of them the same NCCL and the same variables"
+    );
+    BackendError::Refused { text, exit: Exit::Library }.into()
 }
