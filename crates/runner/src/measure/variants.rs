@@ -82,10 +82,15 @@ impl Session<'_> {
         let rank = |thread: &usize| self.plan.ranks_of(*thread).next().unwrap_or_default();
         let all = match self.world.allgather(mine.as_bytes(), until) {
             Err(WorldError::TimedOut { missing, .. }) if !mine.is_empty() => {
-                let accepts = missing
-                    .first()
-                    .map_or("another one".to_owned(), |thread| format!("rank {}", rank(thread)));
-                return Err(differently(&accepts, rank(&self.world.rank()), &mine));
+                let other = match missing.first() {
+                    Some(thread) => format!("rank {}", rank(thread)),
+                    None => "another rank".to_owned(),
+                };
+                let wait = DECLINED_WAIT.as_secs();
+                let other = format!(
+                    "{other} gives no answer within {wait} s: its call may have been accepted, and wait"
+                );
+                return Err(differently(rank(&self.world.rank()), &mine, &other));
             }
             answers => answers?,
         };
@@ -95,8 +100,8 @@ impl Session<'_> {
             let refuses = answers().find(|(_, reason)| !reason.is_empty());
             let accepts = answers().find(|(_, reason)| reason.is_empty());
             if let (Some((refuses, reason)), Some((accepts, _))) = (refuses, accepts) {
-                let accepts = format!("rank {}", rank(accepts));
-                return Err(differently(&accepts, rank(refuses), &String::from_utf8_lossy(reason)));
+                let other = format!("rank {} does", rank(accepts));
+                return Err(differently(rank(refuses), &String::from_utf8_lossy(reason), &other));
             }
         }
         if mine.is_empty() {
@@ -111,9 +116,9 @@ impl Session<'_> {
 }
 
 /// The error of ranks that do not agree: those that accept a call wait for the others for ever.
-fn differently(accepts: &str, refuses: usize, reason: &str) -> RunError {
+fn differently(refuses: usize, reason: &str, other: &str) -> RunError {
     let text = format!(
-        "ranks of one communicator answer differently: {accepts} accepts the call, rank {refuses} does not: {reason}; give all of them the same NCCL and the same variables"
+        "ranks of one communicator answer differently: rank {refuses} does not accept the call ({reason}), and {other}; give all of them the same NCCL and the same variables"
     );
     BackendError::Refused { text, exit: Exit::Library }.into()
 }

@@ -121,14 +121,21 @@ fn what_nccl_declines_is_a_row_and_the_others_go_on() {
     );
 }
 
-/// A rank whose call was accepted must not wait for one whose call was not.
+/// A rank whose call was accepted must not wait for ever for one whose call was not: neither in a first call, which connects,
+/// nor later.
 #[test]
 fn ranks_that_answer_differently_end_the_run() {
-    let words = newer(&format!("{WORDS} --algorithm RING_LL"));
-    let ended = run(&words, &[("BUSBW_SHIM_DECLINE", "1")]);
-    ended.exits(3).says(
-        "ranks of one communicator answer differently: rank 0 accepts the call, rank 1 does not",
-    );
+    for (algorithms, other) in [
+        ("RING_LL", "and another rank gives no answer within 15 s"),
+        ("auto,RING_LL", "and rank 0 does; give all of them the same NCCL"),
+    ] {
+        let words = newer(&format!("{WORDS} --algorithm {algorithms}"));
+        let ended = run(&words, &[("BUSBW_SHIM_DECLINE", "1")]);
+        ended
+            .exits(3)
+            .says("answer differently: rank 1 does not accept the call (NCCL: RING_LL cannot");
+        ended.says(other);
+    }
 }
 
 #[test]
