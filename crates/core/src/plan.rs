@@ -330,16 +330,6 @@ impl Plan {
         Case { collective, sweep, counts, variant: 0 }
     }
 
-    /// A case in each variant; one of plain calls where the plan has no variants.
-    pub fn in_variants(&self, case: Case) -> impl Iterator<Item = Case> + use<> {
-        (0..self.variants.len().max(1)).map(move |variant| Case { variant, ..case })
-    }
-
-    /// What the calls of a case are given; nothing where the plan has no variants.
-    pub fn variant_of(&self, case: &Case) -> Option<&Variant> {
-        self.variants.get(case.variant)
-    }
-
     /// Timed and untimed iterations of a batch with this size in bytes.
     pub fn loops(&self, bytes: u64) -> (u32, u32) {
         match self.messaging.large {

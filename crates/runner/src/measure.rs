@@ -3,6 +3,7 @@
 //! Not printing and not recording: rows go to the supervisor as data.
 
 mod batch;
+mod checks;
 mod clock;
 mod latency;
 mod messages;

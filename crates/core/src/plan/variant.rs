@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Case, Plan};
 use crate::Collective;
 
 /// The collectives whose call takes a configuration (nccl.h of 2.32.3: ncclAllReduceConfig and seven more). NCCL's callers
@@ -101,6 +102,18 @@ pub enum AlgorithmEvidence {
     Conflicting,
     /// NCCL's log was not read, or names none.
     Unproven,
+}
+
+impl Plan {
+    /// A case in each variant; one of plain calls where the plan has no variants.
+    pub fn in_variants(&self, case: Case) -> impl Iterator<Item = Case> + use<> {
+        (0..self.variants.len().max(1)).map(move |variant| Case { variant, ..case })
+    }
+
+    /// What the calls of a case are given; nothing where the plan has no variants.
+    pub fn variant_of(&self, case: &Case) -> Option<&Variant> {
+        self.variants.get(case.variant)
+    }
 }
 
 impl AlgorithmEvidence {
