@@ -12,15 +12,15 @@ use super::integer;
 pub struct CallArguments {
     /// Algorithms of NCCL's calls, a row each: auto,RING_SIMPLE,TREE_LL
     ///
-    /// Algorithm and protocol of NCCL's calls, such as RING_SIMPLE or TREE_LL; auto is NCCL's own choice [default: auto].
+    /// Algorithm and protocol of NCCL's calls, such as RING_SIMPLE or TREE_LL; auto is NCCL's own choice.
     /// Several make a row each, measured in turns in one communicator; what NCCL cannot honour is a row that says so.
     /// Needs NCCL 2.31
     #[arg(long, value_name = "NAMES", help_heading = "Libraries and devices")]
     pub algorithm: Option<String>,
-    /// Least CTAs (channels) of a call, 1 to 64, a row each; needs NCCL 2.31 [default: NCCL decides]
+    /// Least CTAs (channels) of a call, 1 to 64, a row each; needs NCCL 2.31
     #[arg(long = "min-ctas", value_name = "NUMBERS", help_heading = "Libraries and devices")]
     pub min_ctas: Option<String>,
-    /// Most CTAs (channels) of a call, 1 to 64, a row each; needs NCCL 2.31 [default: NCCL decides]
+    /// Most CTAs (channels) of a call, 1 to 64, a row each; needs NCCL 2.31
     #[arg(long = "max-ctas", value_name = "NUMBERS", help_heading = "Libraries and devices")]
     pub max_ctas: Option<String>,
 }
