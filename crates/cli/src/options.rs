@@ -2,6 +2,7 @@
 //! Not the plan's execution, and clap stays in here: nothing behind this module knows of it.
 
 mod arguments;
+mod calls;
 mod checking;
 mod command_line;
 mod defaults;

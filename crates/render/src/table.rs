@@ -12,6 +12,7 @@ use busbw_stats::iteration_stats;
 use super::{
     Render, Units, footer,
     number::{fitted, general},
+    variant,
 };
 
 /// The width of a bandwidth's column in nccl-tests' table.
@@ -167,7 +168,8 @@ fn header(plan: &Plan, units: Units) -> String {
     };
     let mut text = format!("#\n{}{title}\n", lead("", "", "", "", ""));
     text += &lead("size", "count", "type", "redop", "root");
-    text += &format!("{names}{names} {label:>pad$}\n");
+    let variant = if plan.variants.is_empty() { "" } else { "  variant" };
+    text += &format!("{names}{names} {label:>pad$}{variant}\n");
     text += &lead("(B)", "(elements)", "", "", "");
     text + &format!("{units}{units} {format:>pad$}\n")
 }
@@ -196,6 +198,9 @@ fn line(row: &Row, run: &Run, units: Units) -> String {
     }
     if run.plan.timestamps {
         text += &format!("{:>21}", row.finished);
+    }
+    if let Some(variant) = variant::column(row) {
+        text += &format!("   {variant}");
     }
     text.push('\n');
     for note in &row.notes {

@@ -180,6 +180,9 @@ impl<'a> Context<'a> {
         if let Some(group) = self.run.group() {
             words.push_str(&format!(", group {group}"));
         }
+        if let Some(variant) = self.run.variant() {
+            words.push_str(&format!(", {variant}"));
+        }
         if let Some(name) = self
             .run
             .devices

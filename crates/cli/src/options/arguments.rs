@@ -16,7 +16,9 @@ use clap::{
 };
 
 use super::{
-    BadOption, Environment, integer,
+    BadOption, Environment, calls,
+    calls::CallArguments,
+    integer,
     launching::LaunchingArguments,
     osu::OsuArguments,
     pairing::PairingArguments,
@@ -221,9 +223,12 @@ pub struct BenchArguments {
     /// Register buffers: 1 local, 2 symmetric
     #[arg(short = 'R', long = "local_register", value_name = "0-2", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
     pub local_register: Option<i64>,
-    /// CTA policy
-    #[arg(short = 'x', long = "cta_policy", value_name = "0-2", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
-    pub cta_policy: Option<i64>,
+    /// CTA policy; several, such as auto,1,2, are policies of calls, a row each
+    #[arg(short = 'x', long = "cta_policy", value_name = "0-2", value_parser = calls::policy, value_delimiter = ',', allow_negative_numbers = true, help_heading = "Libraries and devices")]
+    pub cta_policy: Option<Vec<i64>>,
+    /// What NCCL's calls are given.
+    #[command(flatten)]
+    pub calls: CallArguments,
     /// Device-API kernel; needs -R 2
     #[arg(short = 'D', long = "device_implementation", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
     pub device_implementation: Option<i64>,

@@ -20,6 +20,7 @@ mod request;
 mod timing;
 mod values;
 mod variables;
+mod variants;
 mod waivers;
 
 use busbw_core::{
@@ -169,6 +170,7 @@ fn assemble(
         pairing: part.pairing,
         osu: part.osu,
         nccl_tests_version,
+        variants: variants::of(asked, ranks)?,
     };
     ranks.checked(&plan, a.fault)?;
     Ok(plan)

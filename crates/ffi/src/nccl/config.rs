@@ -7,9 +7,9 @@ use std::ffi::{c_char, c_int, c_uint};
 pub const HEADER_VERSION: u32 = 23007;
 
 /// NCCL_CONFIG_UNDEF_INT.
-const UNDEFINED: c_int = c_int::MIN;
-/// The magic number of an initialised ncclConfig_t.
-const CONFIG_MARK: c_uint = 0xcafe_beef;
+pub(super) const UNDEFINED: c_int = c_int::MIN;
+/// The magic number of an initialised ncclConfig_t or ncclCollConfig_t (NCCL_API_MAGIC).
+pub(super) const CONFIG_MARK: c_uint = 0xcafe_beef;
 /// The magic number of an initialised ncclSimInfo_t.
 const PREDICTION_MARK: c_uint = 0x7468_5283;
 

@@ -244,6 +244,9 @@ fn our_own_options_are_taken() {
         "stream_null",
         "local_register",
         "cta_policy",
+        "algorithm",
+        "min-ctas",
+        "max-ctas",
         "device_implementation",
         "device_cta_count",
         // The words D and H.
