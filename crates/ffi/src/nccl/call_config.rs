@@ -63,15 +63,6 @@ pub(crate) struct RawCallConfig {
     launch_event: *const c_void,
 }
 
-/// The layout is the C header's; a debugger's `ptype /o` of the wheel of 2.32.3 gave it.
-const _: () = {
-    assert!(std::mem::offset_of!(RawCallConfig, min_ctas) == 24);
-    assert!(std::mem::offset_of!(RawCallConfig, algorithm) == 40);
-    assert!(std::mem::offset_of!(RawCallConfig, cta_policy) == 52);
-    assert!(std::mem::offset_of!(RawCallConfig, launch_event) == 64);
-    assert!(size_of::<RawCallConfig>() == 72);
-};
-
 /// The configuration of calls, made once for many of them. Every rank must give the same.
 #[derive(Debug)]
 pub struct CallConfig {
@@ -150,5 +141,27 @@ impl Nccl {
             Some((function, _)) => Err(NoCallConfig::Lacking { function, loaded, path }),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nccl::config::holds_layout;
+
+    #[test]
+    fn fields_are_those_of_the_release() {
+        holds_layout!(HEADER_VERSION, RawCallConfig, "ncclCollConfig_t": "size" size, "magic" mark,
+            "version" version, "ext" extensions, "minCTAs" min_ctas, "maxCTAs" max_ctas,
+            "nvlsCTAs" nvls_ctas, "cgaClusterSize" cga_cluster_size, "algSelection" algorithm,
+            "forceAlgSelection" force_algorithm, "CTAPolicy" cta_policy,
+            "userProfilerTag" profiler_tag, "launchCompletionEvent" launch_event);
+    }
+
+    /// Before 2.32 the structure ends with the tag.
+    #[test]
+    fn the_first_release_has_one_field_less() {
+        let (bytes, _) = crate::nccl::config::layout_in(FIRST.0 + 2, "ncclCollConfig_t");
+        assert_eq!(bytes, std::mem::offset_of!(RawCallConfig, launch_event));
     }
 }

@@ -49,6 +49,8 @@ pub(crate) struct RawConfig {
     graph_usage_mode: c_int,
     num_rma_contexts: c_int,
     max_p2p_peers: c_int,
+    /// It lies where earlier releases pad: unset, or NCCL reads what happens to be there.
+    graph_stream_ordering: c_int,
 }
 
 impl RawConfig {
@@ -80,6 +82,7 @@ impl RawConfig {
             graph_usage_mode: UNDEFINED,
             num_rma_contexts: UNDEFINED,
             max_p2p_peers: where_known("maxP2pPeers", config.max_p2p_peers),
+            graph_stream_ordering: UNDEFINED,
         }
     }
 
@@ -116,32 +119,47 @@ impl RawPrediction {
     }
 }
 
+/// Bytes and fields of a structure in a release, as its library has them: (name, offset), ascending.
+#[cfg(test)]
+pub(super) fn layout_in(release: u32, structure: &str) -> (usize, Vec<(&'static str, usize)>) {
+    let there = busbw_nccl_releases::fields(structure).filter(|field| {
+        let gone = field.removed.is_some_and(|removed| removed.code() <= release);
+        field.first.code() <= release && !gone
+    });
+    let (whole, mut fields): (Vec<_>, Vec<_>) = there.partition(|field| field.name == "-");
+    fields.sort_by_key(|field| field.offset);
+    let bytes = whole.iter().map(|field| field.bytes).sum();
+    (bytes, fields.iter().map(|field| (field.name, field.offset)).collect())
+}
+
+/// Asserts that a structure has the bytes and the fields of a release, each at its place.
+#[cfg(test)]
+macro_rules! holds_layout {
+    ($release:expr, $type:ty, $structure:literal: $($name:literal $field:ident),+) => {
+        let fields = vec![$(($name, std::mem::offset_of!($type, $field))),+];
+        assert_eq!($crate::nccl::config::layout_in($release, $structure), (size_of::<$type>(), fields));
+    };
+}
+#[cfg(test)]
+pub(super) use holds_layout;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The layout is that of the libraries: 8-byte pointers, no packing.
+    /// NCCL reads as many bytes as its release of the header has, so that every field of it must be set.
     #[test]
-    fn fields_are_where_libraries_have_them() {
-        let place = |structure: &'static str, name: &str| {
-            let found = busbw_nccl_releases::fields(structure).find(|field| field.name == name);
-            found.map(|field| field.offset)
-        };
-        macro_rules! compare {
-            ($type:ty, $structure:literal: $($name:literal $field:ident),+) => {
-                $(assert_eq!(place($structure, $name), Some(std::mem::offset_of!($type, $field)), $name);)+
-            };
-        }
-        compare!(RawConfig, "ncclConfig_t": "size" size, "magic" mark, "version" version,
-            "blocking" blocking, "cgaClusterSize" cga_cluster_size, "minCTAs" min_ctas,
-            "maxCTAs" max_ctas, "netName" net_name, "splitShare" split_share,
+    fn fields_are_those_of_the_release() {
+        holds_layout!(HEADER_VERSION, RawConfig, "ncclConfig_t": "size" size, "magic" mark,
+            "version" version, "blocking" blocking, "cgaClusterSize" cga_cluster_size,
+            "minCTAs" min_ctas, "maxCTAs" max_ctas, "netName" net_name, "splitShare" split_share,
             "trafficClass" traffic_class, "commName" comm_name, "collnetEnable" collnet_enable,
             "CTAPolicy" cta_policy, "shrinkShare" shrink_share, "nvlsCTAs" nvls_ctas,
             "nChannelsPerNetPeer" channels_per_net_peer, "nvlinkCentricSched" nvlink_centric,
             "graphUsageMode" graph_usage_mode, "numRmaCtx" num_rma_contexts,
-            "maxP2pPeers" max_p2p_peers);
-        compare!(RawPrediction, "ncclSimInfo_t": "size" size, "magic" mark, "version" version,
-            "estimatedTime" time);
+            "maxP2pPeers" max_p2p_peers, "graphStreamOrdering" graph_stream_ordering);
+        holds_layout!(HEADER_VERSION, RawPrediction, "ncclSimInfo_t": "size" size, "magic" mark,
+            "version" version, "estimatedTime" time);
     }
 
     #[test]
