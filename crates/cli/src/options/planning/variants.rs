@@ -31,6 +31,14 @@ pub(super) fn of(asked: &Asked<'_>, ranks: &Ranks<'_>) -> Result<Vec<Variant>, B
     let Some(option) = given.into_iter().flatten().next() else { return Ok(Vec::new()) };
     usable(option, asked.benchmark, ranks)?;
     let algorithms = values(a.calls.algorithm.as_deref(), algorithm)?;
+    if let (Some(name), Some(algorithm)) =
+        (asked.environment.choosing.first(), algorithms.iter().flatten().next())
+    {
+        // Measured with 2.32.3: docs/data/h100x1-per-call.txt. Its log does not say it.
+        return Err(BadOption::new(format!(
+            "--algorithm {algorithm}: {name} is set, and NCCL then ignores what a call asks for; unset it"
+        )));
+    }
     let least = values(a.calls.min_ctas.as_deref(), |word| ctas("--min-ctas", word))?;
     let most = values(a.calls.max_ctas.as_deref(), |word| ctas("--max-ctas", word))?;
     let policies = if policies.is_empty() { vec![None] } else { policies };

@@ -33,8 +33,10 @@ pub(super) fn declined(given: &Variant, case: &Case, error: &NcclError) -> Optio
     }
     let size = bytes(case.counts.bytes(case.sweep.datatype.bytes()) as u64);
     let said = error.last.trim_start_matches(", ").trim();
-    let remedy = match algorithm.ends_with("LL128") && std::env::var_os("NCCL_PROTO").is_none() {
-        true => "; where NCCL leaves LL128 out, NCCL_PROTO=LL,LL128,Simple allows it",
+    let remedy = match algorithm.ends_with("LL128") {
+        true => {
+            "; NCCL leaves LL128 out here, and runs it under NCCL_PROTO=LL128 alone, in every call"
+        }
         false => "",
     };
     Some(Reason(format!(
