@@ -3,7 +3,7 @@
 //! few are kept as examples.
 
 /// Beginnings, by subsystem. What is not kept, and why: docs/nccl_log.md.
-const IGNORED_BEGINNINGS: [&str; 88] = [
+const IGNORED_BEGINNINGS: [&str; 114] = [
     // INIT
     "threadThresholds ",
     "P2P Chunksize set to ",
@@ -91,6 +91,34 @@ const IGNORED_BEGINNINGS: [&str; 88] = [
     "Inserted window ",
     "Removed window ",
     "memory stack hunk ",
+    // 2.31 and 2.32: the model's own words beside the choice, one-sided transfers, their plugins and GPUs, logical
+    // endpoints, registration for NVLS, the profiler's thread, pairs of GPUs that the diagnostics do not test
+    "Best tuning",
+    "Input: { ",
+    "GIN: ",
+    "GIN/Plugin: Skipping ",
+    "GIN/Plugin: Max active backends reached",
+    "GIN backend type ",
+    "GIN/GDAKI: ",
+    "RMA/Socket : ",
+    "RMA: ",
+    "CFT ",
+    "GDRCOPY ",
+    "Env var DOCA_SDK_LIB_PATH ",
+    "DOCA ",
+    "symmetricSupport ",
+    "MNNVL rack serial ",
+    "NVLS MC ",
+    "NVLS UB ",
+    "NVLS release ",
+    "NVLS destroy ",
+    "NVLS unbind ",
+    "NVLS TryBindAddr ",
+    "NCCL progress counter monitor",
+    "Profiler event mask: ",
+    "Profiler: enabling ",
+    "[Profiler Thread] ",
+    "Diagnostics P2P ",
     // RAS, DESTROY, PROFILE
     "RAS ",
     "ENV/Plugin: Closing ",
