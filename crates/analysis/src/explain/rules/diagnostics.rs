@@ -55,6 +55,13 @@ pub(super) fn healthy(context: &Context<'_>) -> Option<bool> {
     nics::within_limit(context, &results).filter(|_| reviewed)
 }
 
+/// What the NICs attained, with its share of the limit.
+pub(super) fn bandwidths(context: &Context<'_>) -> Vec<String> {
+    let levels = nics::check(context, &results(context));
+    let known = levels.into_iter().filter(|finding| finding.severity == Severity::Note);
+    known.map(|finding| finding.cause).collect()
+}
+
 /// What a log says that has nothing but such reports; none without one.
 pub(super) fn sentence(context: &Context<'_>) -> Option<String> {
     let results = results(context);

@@ -36,7 +36,9 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     if let Some(diagnosed) = &diagnosed
         && largest(&run.library).is_none()
     {
-        return vec![note(diagnosed.clone())];
+        let mut finding = note(diagnosed.clone());
+        finding.evidence.extend(diagnostics::bandwidths(context));
+        return vec![finding];
     }
     let mut cause = match (well, started(&run.library)) {
         (true, what) => format!("nothing failed: the run ended well; {what}"),
