@@ -154,6 +154,10 @@ impl Parser {
         let count = match message.level {
             Level::Other => &mut self.messages.ignored,
             Level::Warn | Level::Error | Level::Attn => {
+                // What was an INFO of earlier releases carries the same facts: `Failed to initialize NET plugin IB`.
+                if message.level == Level::Attn {
+                    let _ = self.read(message);
+                }
                 self.words.warn(message, self.communicators.rank_of(message.origin));
                 &mut self.messages.read
             }

@@ -25,7 +25,10 @@ const TORN_NEW: &str = include_str!("data/nccl_log/torn_2.28.9.txt");
 const DIAGNOSTICS: &str = include_str!("data/nccl_log/diagnostics_manual_2.32.txt");
 const FORMS: &str = include_str!("data/nccl_log/forms_2.32.3.txt");
 
-const ALL: [&str; 13] = [
+const ATTN: &str = include_str!("data/nccl_log/attn_2.32.3.txt");
+const DIAGNOSED: &str = include_str!("data/nccl_log/diagnosed_2.32.3.txt");
+
+const ALL: [&str; 15] = [
     TWO_NODES,
     SINGLE_PROCESS,
     NVLS_PXN,
@@ -39,6 +42,8 @@ const ALL: [&str; 13] = [
     TORN_NEW,
     DIAGNOSTICS,
     FORMS,
+    ATTN,
+    DIAGNOSED,
 ];
 
 fn counts(entries: &[(&str, u64)]) -> BTreeMap<String, u64> {
@@ -282,6 +287,36 @@ fn what_2_31_and_2_32_print_otherwise() {
     assert_eq!(facts.environment["NCCL_IB_RAIL_POLICY"], counts(&[("CX9:FLIP", 1)]));
     assert_eq!(facts.communicators[0].made_by.as_deref(), Some("ncclCommSplit"));
     assert_eq!(facts.diagnostics.expect("a report").results.len(), 2);
+}
+
+#[test]
+fn a_start_of_2_32_with_its_own_diagnostics() {
+    let facts = parse(ATTN);
+    assert_eq!((facts.messages.unknown, facts.messages.torn), (0, 0), "{:?}", facts.unknown);
+    let warned: Vec<_> =
+        facts.warnings.iter().map(|w| (w.what.level.as_deref(), w.what.place.as_str())).collect();
+    let expected = [
+        (Some("ATTN"), "plugin/net.cc:229 (ncclNetPluginInit)"),
+        (None, "transport/rma_socket.cc:32 (ncclRmaSocketProxyInit)"),
+        (Some("ATTN"), "init.cc:759 (devCommSetup)"),
+        (Some("ATTN"), "transport/net_socket.cc:240 (ncclNetSocketGetNsockNthread)"),
+    ];
+    assert_eq!(warned, expected);
+    // Until 2.31 this was an INFO.
+    let failed = facts.plugins.iter().find(|plugin| plugin.what.state == PluginState::Failed);
+    assert_eq!(failed.map(|plugin| plugin.what.name.as_str()), Some("IB"));
+    let facts = parse(DIAGNOSED);
+    assert_eq!(facts.messages, Messages { read: 20, ..Messages::default() });
+    let found = facts.diagnostics.expect("two reports");
+    assert_eq!(found.reports.iter().map(|one| one.completed).sum::<u64>(), 2);
+    let review: Vec<_> =
+        found.results.iter().filter(|one| !one.what.ok).map(|one| &*one.what.check).collect();
+    let mut checks = review;
+    checks.dedup();
+    assert_eq!(
+        checks,
+        ["net bw", "NCCL environment", "rdma_topo check", "IOMMU mode", "ATS state"]
+    );
 }
 
 #[test]

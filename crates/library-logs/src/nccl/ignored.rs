@@ -3,7 +3,7 @@
 //! few are kept as examples.
 
 /// Beginnings, by subsystem. What is not kept, and why: docs/nccl_log.md.
-const IGNORED_BEGINNINGS: [&str; 114] = [
+const IGNORED_BEGINNINGS: [&str; 123] = [
     // INIT
     "threadThresholds ",
     "P2P Chunksize set to ",
@@ -93,6 +93,15 @@ const IGNORED_BEGINNINGS: [&str; 114] = [
     "memory stack hunk ",
     // 2.31 and 2.32: the model's own words beside the choice, one-sided transfers, their plugins and GPUs, logical
     // endpoints, registration for NVLS, the profiler's thread, pairs of GPUs that the diagnostics do not test
+    "NCCL git version ",
+    "graphStreamOrdering=",
+    "RMA/Plugin: Failed to initialize ",
+    "GIN/Plugin: Failed to initialize ",
+    "Loaded NVML from ",
+    "Socket handshake magic ",
+    "Topology detection: could not read ",
+    "Tuning P2P operations ",
+    "proxy listening socket at ",
     "Best tuning",
     "Input: { ",
     "GIN: ",
@@ -145,6 +154,7 @@ pub(super) fn ignored(text: &str, cut: bool) -> bool {
         || of_a_plugin_search(text)
         || of_a_source_line(text)
         || call(text)
+        || devices(text)
         || segment(text)
 }
 
@@ -182,6 +192,14 @@ fn call(text: &str) -> bool {
     text.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).starts_with(": opCount ")
 }
 
+/// `Rank 1: 1 Net devices`: how many a rank has; their names are other lines'.
+fn devices(text: &str) -> bool {
+    let rest = text.strip_prefix("Rank ").and_then(|rest| rest.split_once(": "));
+    rest.is_some_and(|(_, said)| {
+        said.ends_with(" Net devices") || said.ends_with(" CollNet devices")
+    })
+}
+
 /// `[2] Segment 0, Type : 1 …` (REG).
 fn segment(text: &str) -> bool {
     text.starts_with('[') && text.split_once("] Segment ").is_some_and(|(rank, _)| rank.len() < 8)
@@ -206,6 +224,8 @@ mod tests {
             "channel.cc:42 Cuda Alloc Size 2432 pointer 0x749f07800000",
             "AllReduce: opCount 0 sendbuff 0x7f",
             "[2] Segment 0, Type : 1, numSegments : 1",
+            "Rank 1: 1 Net devices",
+            "Rank 1: 0 CollNet devices",
         ] {
             assert!(ignored(text, false), "{text}");
         }

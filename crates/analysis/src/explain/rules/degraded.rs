@@ -45,8 +45,15 @@ fn port(context: &Context<'_>) -> Option<Finding> {
 }
 
 fn fabric(context: &Context<'_>) -> Option<Finding> {
-    let fabrics = context.facts().flat_map(|facts| &facts.fabrics);
-    let degraded = fabrics.map(|one| &one.what).find(|one| one.degraded == Some(true))?;
+    let fabrics = context.facts().flat_map(|facts| &facts.fabrics).map(|one| &one.what);
+    let told = fabrics.filter(|one| one.degraded == Some(true)).map(|one| {
+        let (uuid, clique, mask) = (&one.uuid, &one.clique, &one.health_mask);
+        format!("MNNVL … fabric UUID {uuid} cliqueId {clique} healthMask {mask} degradedBw TRUE")
+    });
+    // At level ATTN, which NCCL_DEBUG=WARN prints too.
+    let remarks = context.facts().flat_map(|facts| facts.remarks.keys());
+    let said = remarks.filter(|text| text.contains("DEGRADED_BANDWIDTH")).cloned();
+    let evidence = told.chain(said).next()?;
     Some(
         Finding::new(
             "degraded-fabric",
@@ -54,10 +61,7 @@ fn fabric(context: &Context<'_>) -> Option<Finding> {
             "a GPU's NVLink fabric has less bandwidth than it should: links or switches are down",
         )
         .confidence(Confidence::Certain)
-        .evidence(format!(
-            "MNNVL … fabric UUID {} cliqueId {} healthMask {} degradedBw TRUE",
-            degraded.uuid, degraded.clique, degraded.health_mask
-        ))
+        .evidence(evidence)
         .remedy("ask the fabric manager of the rack (NMX) which links are down; drain the tray until they are back")
         .confirm("nvidia-smi -q | grep -A8 Fabric; nvidia-smi nvlink --status"),
     )

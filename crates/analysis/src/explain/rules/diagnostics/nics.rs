@@ -106,7 +106,7 @@ fn limit(context: &Context<'_>, results: &[&DiagnosticResult]) -> Result<Limit, 
 fn of_nics(nics: &Nics) -> Option<Limit> {
     let line = nics.rate?;
     let port = framing::payload(nics).map_or(line, |gigabytes| gigabytes * 8.0);
-    // `-1` port of several: each alone has the slot's whole width, but all ranks measure at once.
+    // Each port alone has the slot's whole width, but all ranks measure at once.
     let slot = nics
         .slot
         .map(|slot| slot.payload().unwrap_or(slot.line()) * 8.0 / nics.sharing.max(1) as f64);
@@ -190,8 +190,15 @@ fn level(
                 .confirm("busbw pairs -H HOSTS; ib_write_bw --report_gbits between two hosts")
         });
     }
-    let cause =
-        format!("the NICs write {figures}: the median is {} % of {words}", percent(share * 100.0));
+    let cause = format!(
+        "NICs: {} of {words}, {} %; {} to {}, {}, {}",
+        rate(one.median),
+        percent(share * 100.0),
+        rate(one.min),
+        rate(one.max),
+        one.mode,
+        count(one.ranks, "rank")
+    );
     found(Severity::Note, cause)
 }
 

@@ -80,6 +80,9 @@ fn named(
             gpu.nvml_dev, gpu.rank
         ));
     }
+    if let Some((passed, tested)) = accesses {
+        cause.push_str(&format!(" ({passed} of {} passed)", count(tested, "access")));
+    }
     let severity = if mismatch { Severity::Error } else { Severity::Slow };
     let mut finding =
         Finding::new("diagnostics-pair", severity, cause).confidence(Confidence::Certain);
@@ -88,10 +91,6 @@ fn named(
         let one_way = if pair.directions == 1 { ", in one direction" } else { "" };
         finding =
             finding.evidence(format!("path {}{one_way}", pair.path)).remedy(remedy(pair, mismatch));
-    }
-    if let Some((passed, tested)) = accesses {
-        finding = finding
-            .evidence(format!("{passed} of {} moved the right data", count(tested, "access")));
     }
     finding.confirm("nvidia-smi topo -m; nvidia-smi topo -p2p r; nvidia-smi nvlink --status; NCCL_RUN_DIAGNOSTICS=1 again")
 }
