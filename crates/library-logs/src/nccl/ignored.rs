@@ -200,9 +200,19 @@ fn devices(text: &str) -> bool {
     })
 }
 
-/// `[2] Segment 0, Type : 1 …` (REG).
+/// `[2] Segment 0, Type : 1 …`, `[2] Created a QP: …` (REG, NET), `rank 2 - NET register userbuff …`, `rank 2 NVLS UB …`.
 fn segment(text: &str) -> bool {
-    text.starts_with('[') && text.split_once("] Segment ").is_some_and(|(rank, _)| rank.len() < 8)
+    if let Some(rest) = text.strip_prefix("rank ") {
+        let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        return rest.starts_with(" - ") || rest.starts_with(" NVLS UB ");
+    }
+    let rest = text.strip_prefix('[').and_then(|rest| rest.split_once("] "));
+    let known = ["Segment ", "Connected ", "Created ", "Registered MR", "Unregistering MR"];
+    rest.is_some_and(|(rank, said)| {
+        rank.len() < 8
+            && rank.bytes().all(|digit| digit.is_ascii_digit())
+            && known.iter().any(|word| said.starts_with(word))
+    })
 }
 
 #[cfg(test)]
@@ -225,6 +235,9 @@ mod tests {
             "AllReduce: opCount 0 sendbuff 0x7f",
             "[2] Segment 0, Type : 1, numSegments : 1",
             "Rank 1: 1 Net devices",
+            "[7] Created a QP group: qp_idx=7, main_qpn=0x1",
+            "rank 0 - NET register userbuff 0x7fe232600000 (handle 0x7fe208458a70), buffSize 25165824",
+            "rank 0 NVLS UB registered sendbuff 0x7f size 7 -> 0x7f, recvbuff 0x7f size 7 -> 0x7f",
             "Rank 1: 0 CollNet devices",
         ] {
             assert!(ignored(text, false), "{text}");

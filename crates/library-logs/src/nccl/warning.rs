@@ -33,7 +33,7 @@ pub struct Warning {
 }
 
 /// Lines of level INFO that explain a choice: their beginnings.
-const REMARKS: [&str; 7] = [
+const REMARKS: [&str; 12] = [
     "P2P is disabled between",
     "P2P not supported between",
     "Could not enable P2P between",
@@ -41,6 +41,12 @@ const REMARKS: [&str; 7] = [
     "NET/OFI Selected ",
     "Could not get speed from",
     "MSCCL: ",
+    // 2.31 and 2.32: causes of a failure, and settings that are not used as they were given.
+    "HINT: ",
+    "Config ",
+    "Env var for ",
+    "Warning: ENV ",
+    "Unable to recognize NCCL_",
 ];
 
 /// What has been read so far.
