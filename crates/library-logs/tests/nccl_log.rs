@@ -1,11 +1,12 @@
-//! NCCL's output as it really comes: excerpts of runs from 2.18 to 2.30, and damage done to them.
+//! NCCL's output as it really comes: excerpts of runs from 2.18 to 2.32, and damage done to them.
 //! Not the single formats; the tests beside the code have those.
 
 use std::collections::BTreeMap;
 
 use busbw_library_logs::nccl::{Counted, transports_set_up};
 use busbw_library_logs::nccl::{
-    Execution, Messages, NcclFacts, Parser, PluginState, Transport, parse,
+    DiagnosticFact, DiagnosticsKind, Execution, Messages, NcclFacts, Parser, PluginState,
+    Transport, parse,
 };
 use proptest::prelude::*;
 
@@ -21,7 +22,13 @@ const WARNINGS: &str = include_str!("data/nccl_log/warnings_2.30.7.txt");
 const TORN_OLD: &str = include_str!("data/nccl_log/torn_2.18.txt");
 const TORN_NEW: &str = include_str!("data/nccl_log/torn_2.28.9.txt");
 
-const ALL: [&str; 11] = [
+const DIAGNOSTICS: &str = include_str!("data/nccl_log/diagnostics_manual_2.32.txt");
+const FORMS: &str = include_str!("data/nccl_log/forms_2.32.3.txt");
+
+const ATTN: &str = include_str!("data/nccl_log/attn_2.32.3.txt");
+const DIAGNOSED: &str = include_str!("data/nccl_log/diagnosed_2.32.3.txt");
+
+const ALL: [&str; 15] = [
     TWO_NODES,
     SINGLE_PROCESS,
     NVLS_PXN,
@@ -33,6 +40,10 @@ const ALL: [&str; 11] = [
     WARNINGS,
     TORN_OLD,
     TORN_NEW,
+    DIAGNOSTICS,
+    FORMS,
+    ATTN,
+    DIAGNOSED,
 ];
 
 fn counts(entries: &[(&str, u64)]) -> BTreeMap<String, u64> {
@@ -154,6 +165,7 @@ fn graphs_and_choices() {
         algorithm: "RING".to_owned(),
         protocol: "SIMPLE".to_owned(),
         channels: Some([0, 23]),
+        cluster_size: None,
     };
     assert!(
         facts
@@ -224,6 +236,87 @@ fn nvlink_between_hosts_and_warnings_with_time_stamps() {
     ];
     assert_eq!(warned, expected);
     assert_eq!(facts.warnings[0].what.text, "Cuda failure 'unspecified launch failure'");
+}
+
+#[test]
+fn diagnostics_reports_as_the_manual_prints_them() {
+    let facts = parse(DIAGNOSTICS);
+    assert_eq!(facts.messages, Messages { read: 18, ..Messages::default() });
+    let found = facts.diagnostics.expect("two reports");
+    let reports: Vec<_> =
+        found.reports.iter().map(|one| (one.kind, one.begun, one.completed)).collect();
+    assert_eq!(reports, [(DiagnosticsKind::Active, 1, 1), (DiagnosticsKind::Ras, 1, 1)]);
+    let told = |check: &str| {
+        let of_check = found.results.iter().filter(|one| one.what.check == check);
+        of_check.map(|one| (one.what.ok, one.what.fact.clone())).collect::<Vec<_>>()
+    };
+    let accesses = |passed| Some(DiagnosticFact::Accesses { passed, tested: 56 });
+    assert_eq!(told("p2p"), [(true, accesses(56)), (false, accesses(52))]);
+    let bandwidths: Vec<_> = told("net bw")
+        .into_iter()
+        .map(|(ok, fact)| match fact {
+            Some(DiagnosticFact::NetBandwidth { min_gbit, median_gbit, .. }) => {
+                (ok, min_gbit, median_gbit)
+            }
+            Some(DiagnosticFact::NetOutlier { gbit, median_gbit, rank: 3, .. }) => {
+                (ok, gbit, median_gbit)
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(bandwidths, [(true, 376.1, 391.5), (false, 265.1, 391.5), (false, 265.1, 391.5)]);
+    assert_eq!(told("NCCL environment").len(), 5);
+}
+
+#[test]
+fn what_2_31_and_2_32_print_otherwise() {
+    let facts = parse(FORMS);
+    assert_eq!((facts.messages.unknown, facts.messages.torn), (0, 0), "{:?}", facts.unknown);
+    assert_eq!(facts.messages.ignored, 3, "{:?}", facts.messages);
+    let sentence = transports_set_up(std::slice::from_ref(&facts));
+    // A receiver's `/flush=…` makes no other transport of it.
+    assert_eq!(facts.transports.len(), 1, "{sentence}");
+    assert_eq!(facts.warnings[0].what.level.as_deref(), Some("ATTN"));
+    assert_eq!(facts.fabrics[0].what.degraded, Some(true));
+    assert_eq!(facts.selections.len(), 3);
+    assert_eq!(facts.choices.len(), 3);
+    assert_eq!(facts.speed_changes[0].what.to_mbps, 100_000);
+    assert_eq!(facts.ras_timeouts[0].what.peer.as_deref(), Some("10.0.0.2<28030>"));
+    let [queue_pair] = &facts.wqe_latencies[..] else { panic!("{:?}", facts.wqe_latencies) };
+    assert_eq!((queue_pair.slow_lines, queue_pair.summary.map(|s| s.slow)), (1, Some(17)));
+    assert_eq!(facts.environment["NCCL_IB_RAIL_POLICY"], counts(&[("CX9:FLIP", 1)]));
+    assert_eq!(facts.communicators[0].made_by.as_deref(), Some("ncclCommSplit"));
+    assert_eq!(facts.diagnostics.expect("a report").results.len(), 2);
+}
+
+#[test]
+fn a_start_of_2_32_with_its_own_diagnostics() {
+    let facts = parse(ATTN);
+    assert_eq!((facts.messages.unknown, facts.messages.torn), (0, 0), "{:?}", facts.unknown);
+    let warned: Vec<_> =
+        facts.warnings.iter().map(|w| (w.what.level.as_deref(), w.what.place.as_str())).collect();
+    let expected = [
+        (Some("ATTN"), "plugin/net.cc:229 (ncclNetPluginInit)"),
+        (None, "transport/rma_socket.cc:32 (ncclRmaSocketProxyInit)"),
+        (Some("ATTN"), "init.cc:759 (devCommSetup)"),
+        (Some("ATTN"), "transport/net_socket.cc:240 (ncclNetSocketGetNsockNthread)"),
+    ];
+    assert_eq!(warned, expected);
+    // Until 2.31 this was an INFO.
+    let failed = facts.plugins.iter().find(|plugin| plugin.what.state == PluginState::Failed);
+    assert_eq!(failed.map(|plugin| plugin.what.name.as_str()), Some("IB"));
+    let facts = parse(DIAGNOSED);
+    assert_eq!(facts.messages, Messages { read: 20, ..Messages::default() });
+    let found = facts.diagnostics.expect("two reports");
+    assert_eq!(found.reports.iter().map(|one| one.completed).sum::<u64>(), 2);
+    let review: Vec<_> =
+        found.results.iter().filter(|one| !one.what.ok).map(|one| &*one.what.check).collect();
+    let mut checks = review;
+    checks.dedup();
+    assert_eq!(
+        checks,
+        ["net bw", "NCCL environment", "rdma_topo check", "IOMMU mode", "ATS state"]
+    );
 }
 
 #[test]
@@ -310,10 +403,16 @@ fn a_long_log_of_ever_new_things_stays_small() {
         ));
         parser.line(&format!("h{i}:{i}:1 [0] NCCL INFO AllReduce: {i} Bytes -> Algo A{i} proto LL channel{{Lo..Hi}}={{0..1}}"));
         parser.line(&format!("h{i}:{i}:1 [0] NCCL INFO Unheard of {i}"));
+        parser.line(&format!("h{i}:{i} NCCL DIAG [INFO] check {i}: {i} ranks in comm 0x{i:x}"));
+        parser.line(&format!("h{i}:{i}:1 [0] NCCL INFO NET/IB: WQE latency summary [send peer=p<{i}> dev=d qpn={i} port=1]: n=1 slow=0 thr=1ns | post-to-poll ns: mean=1 std=0 p50=1 p90=1 p99=1 p99.9=1 max=1"));
+        parser.line(&format!("h{i}:{i}:1 [0] NCCL INFO RAS keep-alive timeout error (1s) on socket connection with p<{i}>"));
+        parser.line(&format!(
+            "h{i}:{i}:1 [0] NCCL INFO algSelection: A{i} picked within the selected set"
+        ));
     }
     let facts = parser.finish();
-    assert!(facts.left_out > 300_000, "{}", facts.left_out);
-    assert_eq!((facts.messages.read, facts.messages.unknown), (500_000, 100_000));
+    assert!(facts.left_out > 600_000, "{}", facts.left_out);
+    assert_eq!((facts.messages.read, facts.messages.unknown), (900_000, 100_000));
     let json = serde_json::to_string(&facts).expect("facts are JSON");
     assert!(json.len() < 8_000_000, "{} bytes", json.len());
 }

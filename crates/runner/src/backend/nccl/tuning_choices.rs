@@ -115,10 +115,10 @@ fn init_facts(log: &Log) -> NcclFacts {
 /// "RING LL, channels 0-3".
 fn words(execution: &Execution) -> String {
     match execution {
-        Execution::Tuned { algorithm, protocol, channels: Some([first, last]) } => {
+        Execution::Tuned { algorithm, protocol, channels: Some([first, last]), .. } => {
             format!("{algorithm} {protocol}, channels {first}-{last}")
         }
-        Execution::Tuned { algorithm, protocol, channels: None } => {
+        Execution::Tuned { algorithm, protocol, channels: None, .. } => {
             format!("{algorithm} {protocol}")
         }
         Execution::Symmetric { kernel, channels, .. } => {
