@@ -32,8 +32,8 @@ fn formats(release: &str) -> BTreeSet<String> {
     info.map(|text| text.replace("\\t", "\t").replace("\\\\", "\\")).collect()
 }
 
-/// A message with something in place of each conversion of printf.
-fn filled(format: &str) -> String {
+/// A message with something in place of each conversion of printf, `word` for each text.
+fn filled(format: &str, word: &str) -> String {
     let mut text = String::new();
     let mut rest = format;
     while let Some(at) = rest.find('%') {
@@ -41,7 +41,7 @@ fn filled(format: &str) -> String {
         let conversion = &rest[at + 1..];
         let end = conversion.find(|c: char| "diuxXpsfgec%".contains(c)).unwrap_or(conversion.len());
         text += match conversion.as_bytes().get(end) {
-            Some(b's') => "Enabled",
+            Some(b's') => word,
             Some(b'p') => "0x7f0000001000",
             Some(b'f' | b'g' | b'e') => "12.0",
             Some(b'c') => "c",
@@ -53,12 +53,15 @@ fn filled(format: &str) -> String {
     text + rest
 }
 
+/// Whether the reader knows it, with one of a few words in place of texts.
 fn is_known(format: &str) -> bool {
-    let mut parser = Parser::new();
-    for line in filled(format).split("\\n") {
-        parser.line(&format!("host:1:1 [0] NCCL INFO {line}"));
-    }
-    parser.messages().unknown == 0
+    ["Enabled", "Destroy", "mlx5_0"].iter().any(|word| {
+        let mut parser = Parser::new();
+        for line in filled(format, word).split("\\n") {
+            parser.line(&format!("host:1:1 [0] NCCL INFO {line}"));
+        }
+        parser.messages().unknown == 0
+    })
 }
 
 #[test]
@@ -81,6 +84,10 @@ fn what_the_newest_release_prints() {
     );
 }
 
+/// Forms whose text has a form of its own, which a word in its place has not: they are read (`nccl_log`).
+const FORMED_TEXTS: [&str; 2] =
+    ["NET/Plugin : Plugin load returned %d : %s.", "GPU Direct RDMA Disabled for %s"];
+
 /// A message that the reader knew in the form of one release, and does not know in the form that replaced it: beginnings
 /// of three words are the same.
 #[test]
@@ -93,6 +100,7 @@ fn no_form_that_replaced_a_known_one_is_unknown() {
         for gone in old.difference(&new).filter(|format| is_known(format)) {
             let replaced =
                 new.difference(&old).filter(|format| beginning(format) == beginning(gone));
+            let replaced = replaced.filter(|format| !FORMED_TEXTS.contains(&format.as_str()));
             for format in replaced.filter(|format| !is_known(format)) {
                 missed.push(format!("{} -> {}: {gone} -> {format}", pair[0], pair[1]));
             }
