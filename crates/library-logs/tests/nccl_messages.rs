@@ -1,6 +1,8 @@
 //! The messages of NCCL's releases (crates/nccl-releases/data) before the reader: which kinds it does not know.
 //! Not what it makes of those that it knows (`nccl_log`).
 
+#![allow(clippy::unwrap_used)]
+
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use busbw_library_logs::nccl::Parser;
