@@ -12,7 +12,7 @@ use crate::table;
 pub enum ReadBy {
     /// NCCL_PARAM: a whole number, by strtoll (src/misc/param.cc).
     Parameter,
-    /// An object ncclParam<T>, since 2.29: a number, a text or words.
+    /// An object `ncclParam<T>`, since 2.29: a number, a text or words.
     Typed,
     /// getenv, or a function around it: a text.
     Text,
