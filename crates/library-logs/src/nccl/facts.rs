@@ -48,7 +48,7 @@ pub struct NcclFacts {
     /// Network devices that were found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub net_devices: Vec<Counted<NetDevice>>,
-    /// Network devices with GPU Direct RDMA enabled.
+    /// Whether GPU Direct RDMA is enabled, for each network device.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gpu_direct: Vec<Counted<GpuDirect>>,
     /// Messages that a GPU can export its memory by DMA-BUF.

@@ -118,7 +118,7 @@ fn network(library: &[NcclFacts]) -> Option<String> {
         library.iter().flat_map(|facts| facts.networks.keys()).map(String::as_str).collect();
     names.sort_unstable();
     names.dedup();
-    let direct = library.iter().any(|facts| !facts.gpu_direct.is_empty());
+    let direct = library.iter().flat_map(|facts| &facts.gpu_direct).any(|said| said.what.enabled);
     let direct = if direct { " with GPU Direct RDMA" } else { "" };
     (!names.is_empty()).then(|| format!("network {}{direct}", list(&names, "and")))
 }
