@@ -1,0 +1,107 @@
+//! The table is whole, and only what means something here is tried.
+//! Not the search.
+
+use super::*;
+
+fn here() -> Here {
+    Here {
+        nccl: Some(Version::new(2, 28, 9)),
+        rdma: true,
+        nvlink: true,
+        collectives: true,
+        ..Here::default()
+    }
+}
+
+fn listed(name: &str, values: &[&str]) -> BTreeMap<String, Vec<Option<String>>> {
+    let values = values.iter().map(|value| Some((*value).to_owned())).collect();
+    BTreeMap::from([(name.to_owned(), values)])
+}
+
+fn names(space: &Space) -> Vec<&str> {
+    space.variables().iter().map(|variable| variable.name.as_str()).collect()
+}
+
+#[test]
+fn every_row_is_read_and_its_own_values_are_accepted() {
+    let rows = rows();
+    assert_eq!(rows.len(), TABLE.lines().filter(|line| !line.starts_with('#')).count());
+    for (place, row) in rows.iter().enumerate() {
+        for (value, _) in &row.values {
+            assert!(value.is_none_or(|value| row.accepts.takes(value)), "{}: {value:?}", row.name);
+        }
+        for need in &row.needs {
+            assert!(rows[..place].iter().any(|other| other.name == need.name), "{}", row.name);
+        }
+        assert_eq!(row.since.is_none(), row.name.starts_with("BUSBW_"), "{}", row.name);
+        assert!(["any", "network", "rdma", "sockets", "nvlink", "busbw_net"].contains(&row.place));
+        assert!(["all", "collectives", "messages"].contains(&row.operations));
+        assert!(row.source.len() > 5, "{}", row.name);
+    }
+}
+
+#[test]
+fn what_can_harm_others_is_never_tried_unasked() {
+    let (space, waived) = space(&here(), &BTreeMap::new(), &BTreeMap::new()).unwrap();
+    for name in [
+        "NCCL_IB_TC",
+        "NCCL_IB_FIFO_TC",
+        "NCCL_IB_SL",
+        "NCCL_IB_ADAPTIVE_ROUTING",
+        "NCCL_IB_HCA",
+        "NCCL_SOCKET_IFNAME",
+    ] {
+        assert!(!names(&space).contains(&name), "{name}");
+        let reason = waived.iter().find(|one| one.name == name).map(|one| one.reason.as_str());
+        assert!(reason.is_some_and(|reason| reason.starts_with("not tried unless")), "{name}");
+    }
+    let protocols = space.variables().iter().find(|v| v.name == "NCCL_PROTO").unwrap();
+    assert!(protocols.values.iter().flatten().all(|value| !value.contains("LL128")));
+    let (asked, _) =
+        super::space(&here(), &BTreeMap::new(), &listed("NCCL_IB_TC", &["106"])).unwrap();
+    assert!(names(&asked).contains(&"NCCL_IB_TC"));
+}
+
+#[test]
+fn releases_and_dependencies_hold() {
+    let (space, waived) = space(&here(), &BTreeMap::new(), &BTreeMap::new()).unwrap();
+    let reason = |name: &str| waived.iter().find(|one| one.name == name).unwrap().reason.clone();
+    assert!(reason("NCCL_IB_EVENT_BASED_LB").contains("2.31.2"));
+    assert!(reason("NCCL_SOCKET_NTHREADS").contains("sockets"));
+    assert!(reason("NCCL_P2P_NET_CHUNKSIZE").contains("messages"));
+    let place = |name: &str| names(&space).iter().position(|one| *one == name).unwrap();
+    let mut point = space.default_point();
+    point[place("NCCL_IB_SPLIT_DATA_ON_QPS")] = 2;
+    space.normalise(&mut point);
+    assert_eq!(point, space.default_point());
+    let old = Here { nccl: Some(Version::new(2, 18, 1)), ..here() };
+    let (old, _) = super::space(&old, &BTreeMap::new(), &BTreeMap::new()).unwrap();
+    let algorithms = &old.variables()[0].values;
+    assert!(algorithms.contains(&Some("NVLS".to_owned())));
+    assert!(!algorithms.contains(&Some("PAT".to_owned())));
+}
+
+#[test]
+fn the_users_own_value_is_the_default() {
+    let present = BTreeMap::from([("NCCL_IB_QPS_PER_CONNECTION".to_owned(), "3".to_owned())]);
+    let (space, _) = space(&here(), &present, &BTreeMap::new()).unwrap();
+    let variable =
+        space.variables().iter().find(|v| v.name == "NCCL_IB_QPS_PER_CONNECTION").unwrap();
+    let values: Vec<&str> =
+        variable.values.iter().map(|value| value.as_deref().unwrap_or("unset")).collect();
+    assert_eq!(values, ["unset", "1", "2", "3", "4", "8", "16"]);
+    assert_eq!(values[variable.default], "3");
+}
+
+#[test]
+fn nothing_unknown_is_tried() {
+    let refused = |list: &BTreeMap<_, _>| {
+        super::space(&here(), &BTreeMap::new(), list).unwrap_err().to_string()
+    };
+    assert!(refused(&listed("NCCL_FOO", &["1"])).contains("nothing unknown"));
+    assert!(refused(&listed("NCCL_IB_SL", &["16"])).contains("from 0 to 15"));
+    assert!(refused(&listed("NCCL_PROTO", &["LL128"])).contains("the search takes Simple, LL"));
+    assert!(refused(&listed("NCCL_SOCKET_NTHREADS", &["4"])).contains("cannot be tried here"));
+    let nothing = super::space(&Here::default(), &BTreeMap::new(), &BTreeMap::new());
+    assert!(matches!(nothing, Err(CatalogueError::Space(SpaceError::Empty))));
+}

@@ -1,0 +1,129 @@
+//! A trial: what is asked of the driver, and what it answers: times by size, or how the environment failed.
+//! Not how it is run: fresh processes and calls inside one communicator both answer to this.
+
+use busbw_stats::median;
+use serde::{Deserialize, Serialize};
+
+use crate::space::{Assignment, Point};
+
+/// One environment to be measured once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Its number, counted from 0, in the order in which trials are asked for.
+    pub id: u64,
+    /// What it adds to the user's own environment; empty for the baseline.
+    pub environment: Vec<Assignment>,
+    /// The same as levels of the space.
+    pub point: Point,
+    /// Timed batches of each size that are worth their time here. A driver may run fewer.
+    pub batches: u32,
+    /// Whether it must be a launch of its own, in the order asked for. Others that differ only in variables of
+    /// [`Scope::Call`](crate::Scope::Call) may alternate in one communicator.
+    pub fresh: bool,
+    /// What it is for.
+    pub purpose: Purpose,
+}
+
+/// What a trial is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// The defaults again, so that drift shows.
+    Baseline,
+    /// An environment drawn at random, to learn what each variable does.
+    Explore,
+    /// A candidate of a race.
+    Race,
+    /// A side of the final comparison: its number.
+    Final(usize),
+}
+
+/// How an environment failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    /// A process ended early.
+    Crashed,
+    /// It did not end in the time that the driver allows.
+    Hung,
+    /// Verification found wrong elements.
+    WrongResult,
+    /// The library refused the setting with a message.
+    Refused,
+}
+
+/// The times of one size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SizeTimes {
+    /// Bytes of the operation.
+    pub size: u64,
+    /// Seconds of one operation, one figure a batch.
+    pub seconds: Vec<f64>,
+}
+
+/// The driver's answer to a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It ran, and every result was right.
+    Measured(Vec<SizeTimes>),
+    /// The environment failed: it is disqualified.
+    Failed {
+        /// How.
+        failure: Failure,
+        /// What the library, the record or the watchdog says.
+        text: String,
+    },
+}
+
+/// A trial with its answer, as the search keeps it: one figure a size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finished {
+    /// The trial.
+    pub trial: Trial,
+    /// Seconds of one operation by size, or how it failed.
+    pub result: Result<Vec<(u64, f64)>, (Failure, String)>,
+    /// Seconds that the trial took, start and end included.
+    pub took_s: f64,
+}
+
+/// An answer that the search does not take.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReportError {
+    /// No such trial is pending.
+    #[error("trial {0} is not pending: report each trial that was asked for once")]
+    NotPending(u64),
+    /// A size is missing, or its times are not usable.
+    #[error(
+        "trial {id} cannot be used: size {size} has no positive finite time; report it as failed, or measure it again"
+    )]
+    NoTime {
+        /// The trial.
+        id: u64,
+        /// The size in bytes.
+        size: u64,
+    },
+}
+
+/// One figure for each of `sizes`: the median of its batches.
+pub(crate) fn medians(
+    id: u64,
+    times: &[SizeTimes],
+    sizes: &[u64],
+) -> Result<Vec<(u64, f64)>, ReportError> {
+    let one = |&size: &u64| {
+        let seconds = times.iter().find(|one| one.size == size).map(|one| one.seconds.as_slice());
+        let figure = median(seconds.unwrap_or_default()).filter(|seconds| *seconds > 0.0);
+        figure.map(|seconds| (size, seconds)).ok_or(ReportError::NoTime { id, size })
+    };
+    sizes.iter().map(one).collect()
+}
+
+impl Finished {
+    /// Seconds of one operation of `size` bytes; `None` where the trial failed.
+    #[must_use]
+    pub fn seconds(&self, size: u64) -> Option<f64> {
+        let times = self.result.as_ref().ok()?;
+        times.iter().find(|(of, _)| *of == size).map(|(_, seconds)| *seconds)
+    }
+}

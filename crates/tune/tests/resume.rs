@@ -1,0 +1,125 @@
+//! A search that is saved and read again at any trial goes on to the same trials and the same outcome.
+//! Not a test of what it finds.
+
+mod support;
+
+use busbw_tune::{Objective, Outcome, Point, Search, Trial};
+use proptest::prelude::*;
+use support::{
+    landscape::{Kind, Landscape, SIZES},
+    run,
+};
+
+const TRIALS: usize = 120;
+
+/// What each trial was, and what it gave: launches of the two runs must not differ in their noise.
+fn all(seed: u64, objective: Objective, cut: Option<usize>) -> (Vec<(Trial, Point)>, String) {
+    let mut landscape = Landscape::draw(seed, Kind::Common);
+    let mut search = run::search(&landscape, objective, TRIALS, seed);
+    let mut trials = Vec::new();
+    while let Some(trial) = search.pending().first().cloned() {
+        if cut == Some(trials.len()) {
+            let text = serde_json::to_string(&search).unwrap();
+            let read: Search = serde_json::from_str(&text).unwrap();
+            assert_eq!(read, search);
+            search = read;
+            assert_eq!(search.pending().first(), Some(&trial), "an unreported trial stays pending");
+        }
+        let (outcome, took_s) = landscape.launch(&trial);
+        search.report(trial.id, outcome, took_s).unwrap();
+        trials.push((trial.clone(), trial.point));
+    }
+    (trials, serde_json::to_string(&search.outcome().unwrap()).unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+    #[test]
+    fn a_cut_at_any_trial_changes_nothing(seed in 1_u64..1_000, cut in 0..TRIALS) {
+        let objective = Objective::AllSizes(SIZES.to_vec());
+        let whole = all(seed, objective.clone(), None);
+        prop_assert_eq!(all(seed, objective, Some(cut.min(whole.0.len() - 1))), whole);
+    }
+}
+
+#[test]
+fn a_search_by_size_resumes_and_has_a_choice_for_each_size() {
+    let objective = Objective::PerSize(SIZES.to_vec());
+    let whole = all(5, objective.clone(), None);
+    assert_eq!(all(5, objective, Some(57)), whole);
+    let report: busbw_tune::Report = serde_json::from_str(&whole.1).unwrap();
+    assert_eq!(report.choices.iter().map(|one| one.size).collect::<Vec<_>>(), SIZES);
+    assert_eq!(report.sizes.len(), SIZES.len());
+}
+
+#[test]
+fn trials_of_a_batch_may_be_reported_in_any_order() {
+    let ends = [false, true].map(|backwards| {
+        let landscape = Landscape::draw(7, Kind::Common);
+        let mut search = run::search(&landscape, Landscape::objective(), TRIALS, 7);
+        while !search.pending().is_empty() {
+            let mut batch = search.pending().to_vec();
+            if backwards && !batch[0].fresh {
+                batch.reverse();
+            }
+            for trial in batch {
+                // Noise that follows from the trial, not from the order of launches.
+                let mut machine = Landscape::draw(7, Kind::Common);
+                machine.reseed(trial.id);
+                let (outcome, took_s) = machine.launch(&trial);
+                search.report(trial.id, outcome, took_s).unwrap();
+            }
+        }
+        search
+    });
+    assert!(ends[0] == ends[1]);
+}
+
+#[test]
+fn the_limit_of_time_and_a_cut_lead_to_the_final_comparison() {
+    let mut landscape = Landscape::draw(11, Kind::Common);
+    let budget = busbw_tune::Budget { trials: 300, seconds: Some(700.0) };
+    let settings = busbw_tune::Settings { objective: Landscape::objective(), budget, seed: 1 };
+    let mut search = Search::new(landscape.space.clone(), settings).unwrap();
+    run::to_end(&mut search, &mut landscape, 0);
+    let spent: f64 = search.history().iter().map(|one| one.took_s).sum();
+    assert!(spent < 800.0, "{spent} s");
+    assert!(search.outcome().is_some());
+
+    let mut search = run::search(&landscape, Landscape::objective(), 300, 1);
+    for _ in 0..120 {
+        let trial = search.pending()[0].clone();
+        let (outcome, took_s) = landscape.launch(&trial);
+        search.report(trial.id, outcome, took_s).unwrap();
+    }
+    search.cut();
+    run::to_end(&mut search, &mut landscape, 0);
+    assert!(search.history().len() < 220 && search.outcome().is_some());
+}
+
+#[test]
+fn defaults_that_fail_end_the_search() {
+    let landscape = Landscape::draw(3, Kind::Flat);
+    let mut search = run::search(&landscape, Landscape::objective(), TRIALS, 3);
+    while let Some(trial) = search.pending().first().cloned() {
+        let failure = busbw_tune::Failure::Crashed;
+        let outcome = Outcome::Failed { failure, text: "no GPU".to_owned() };
+        search.report(trial.id, outcome, 1.0).unwrap();
+    }
+    let report = search.outcome().unwrap();
+    assert_eq!(report.advice, busbw_tune::Advice::Repair);
+    assert!(report.trials <= 3 && report.sentence().contains("repair"));
+}
+
+#[test]
+fn an_answer_that_cannot_be_used_leaves_the_trial_pending() {
+    let mut landscape = Landscape::draw(3, Kind::Flat);
+    let mut search = run::search(&landscape, Landscape::objective(), TRIALS, 3);
+    let trial = search.pending()[0].clone();
+    let error = search.report(trial.id, Outcome::Measured(Vec::new()), 1.0).unwrap_err();
+    assert!(error.to_string().contains("size 65536"), "{error}");
+    assert_eq!(search.pending()[0], trial);
+    let (outcome, took_s) = landscape.launch(&trial);
+    search.report(trial.id, outcome.clone(), took_s).unwrap();
+    assert!(search.report(trial.id, outcome, took_s).is_err());
+}

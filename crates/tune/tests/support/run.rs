@@ -1,0 +1,24 @@
+//! A search over a landscape, from its first trial to its end.
+//! Not a driver of launches.
+
+use busbw_tune::{Budget, Objective, Point, Search, Settings};
+
+use super::landscape::Landscape;
+
+pub fn search(landscape: &Landscape, objective: Objective, trials: usize, seed: u64) -> Search {
+    let budget = Budget { trials, seconds: None };
+    Search::new(landscape.space.clone(), Settings { objective, budget, seed }).unwrap()
+}
+
+/// Runs it to its end; returns the point that was best after `at` trials.
+pub fn to_end(search: &mut Search, landscape: &mut Landscape, at: usize) -> Option<Point> {
+    let mut then = None;
+    while let Some(trial) = search.pending().first().cloned() {
+        let (outcome, took_s) = landscape.launch(&trial);
+        search.report(trial.id, outcome, took_s).unwrap();
+        if search.history().len() == at {
+            then = search.best().map(|best| best.point);
+        }
+    }
+    then
+}
