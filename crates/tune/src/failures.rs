@@ -11,10 +11,8 @@ use crate::{
 
 /// Failures that values must have in common to be suspected: one failure may be anything's.
 const MIN_FAILURES: usize = 2;
-/// Values are not tried again where this many values or pairs at most would have failed that often by chance.
+/// Values are not tried again where this many pairs of values at most would have failed that often by chance.
 const MAX_BY_CHANCE: f64 = 0.5;
-/// The share of environments with one value that another value may make fail: a single value is blamed only against this.
-const SHARE_OF_OTHERS: f64 = 0.5;
 /// What two suspected values must promise to be tried again, in the logarithm of the time.
 const PAIR_COST: f64 = 0.1;
 /// The same of one value. Less, since most often it fails only beside another value, which a trial without that one shows.
@@ -74,17 +72,16 @@ pub(crate) fn forbidden(space: &Space, history: &[Finished]) -> Forbidden {
     let levels: Vec<f64> = space.variables().iter().map(|v| v.values.len() as f64).collect();
     let all: f64 = levels.iter().sum();
     let squares: f64 = levels.iter().map(|levels| levels * levels).sum();
-    let (values, pairs) = (all, (all * all - squares) / 2.0);
+    let pairs = (all * all - squares) / 2.0;
     let rate = (points.len() + 1) as f64 / (history.len() + 2) as f64;
     let mut forbidden = Forbidden { points, ..Forbidden::default() };
     while open.len() >= MIN_FAILURES {
         let found = explanation(&open, &ran, &default);
         let Some(cells) = found else { break };
         let with_them = failed.iter().filter(|one| has(&one.trial.point, &cells)).count();
-        let (of, rate) =
-            if cells.len() == 1 { (values, rate.max(SHARE_OF_OTHERS)) } else { (pairs, rate) };
         open.retain(|point| !has(point, &cells));
-        if of * rate.powi(with_them as i32) <= MAX_BY_CHANCE {
+        // A value alone is never given up: the other half of a pair may stand beside it in the best environment.
+        if cells.len() > 1 && pairs * rate.powi(with_them as i32) <= MAX_BY_CHANCE {
             forbidden.together.push(cells);
         } else {
             let cost = if cells.len() == 1 { VALUE_COST } else { PAIR_COST };
