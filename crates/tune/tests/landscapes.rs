@@ -3,6 +3,8 @@
 //!
 //! `cargo test -p busbw-tune --release --test landscapes -- --nocapture` prints the tables of bench/results/tune.txt.
 
+#![allow(clippy::unwrap_used, clippy::needless_range_loop)]
+
 mod support;
 
 use busbw_tune::{Advice, Purpose};
@@ -40,7 +42,7 @@ fn one(seed: u64, kind: Kind) -> One {
     let history = search.history();
     let is_final = |purpose: Purpose| matches!(purpose, Purpose::Final(_));
     // The opponents get a machine of their own, with the same landscape.
-    let mut machine = || {
+    let machine = || {
         let mut machine = Landscape::draw(seed, kind);
         machine.reseed(seed);
         machine

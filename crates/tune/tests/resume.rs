@@ -1,6 +1,8 @@
 //! A search that is saved and read again at any trial goes on to the same trials and the same outcome.
 //! Not a test of what it finds.
 
+#![allow(clippy::unwrap_used, clippy::needless_range_loop)]
+
 mod support;
 
 use busbw_tune::{Objective, Outcome, Point, Search, Trial};
