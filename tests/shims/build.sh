@@ -4,7 +4,7 @@
 set -eu
 out=${1:?usage: build.sh DIR}
 here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$out/rocm" "$out/nccl-2.18" "$out/nccl-2.27" "$out/objects"
+mkdir -p "$out/rocm" "$out/nccl-2.18" "$out/nccl-2.27" "$out/nccl-2.32" "$out/objects"
 out=$(cd "$out" && pwd)
 flags="-std=c++17 -O2 -g1 -fPIC -fvisibility=hidden -Wall -Wextra -Werror"
 
@@ -44,12 +44,13 @@ fi
 # shellcheck disable=SC2046,SC2086
 link "$out/libcuda.so.1" libcuda.so.1 $(objects $machine cuda cuda_errors $kernels)
 
-collectives="communicator call collective reduction room log config"
+collectives="communicator call call_config collective reduction room log config"
 for name in $collectives; do compile "$name" "$name"; done
-for version in 22809 22703 21805; do compile nccl "nccl-$version" -DSHIM_NCCL_VERSION=$version; done
+for version in 23203 22809 22703 21805; do compile nccl "nccl-$version" -DSHIM_NCCL_VERSION=$version; done
 # shellcheck disable=SC2046,SC2086
 {
     link "$out/libnccl.so.2" libnccl.so.2 $(objects $collectives nccl-22809)
+    link "$out/nccl-2.32/libnccl.so.2" libnccl.so.2 $(objects $collectives nccl-23203)
     link "$out/nccl-2.27/libnccl.so.2" libnccl.so.2 $(objects $collectives nccl-22703)
     link "$out/nccl-2.18/libnccl.so.2" libnccl.so.2 $(objects $collectives nccl-21805)
 }
@@ -65,7 +66,7 @@ compile communicator communicator-rccl -DSHIM_ROCM
 {
     link "$out/rocm/libamdhip64.so.6" libamdhip64.so.6 $(objects $machine hip)
     link "$out/rocm/librccl.so.1" librccl.so.1 \
-        $(objects communicator-rccl call collective reduction room log config nccl-rccl)
+        $(objects communicator-rccl call call_config collective reduction room log config nccl-rccl)
 }
 
 # A net plugin of its own, which imitates nobody's: the file is what NCCL makes of "shim".

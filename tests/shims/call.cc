@@ -2,6 +2,7 @@
 // Not joining and launching: communicator.cc.
 #include "call.h"
 
+#include "call_config.h"
 #include "config.h"
 #include "log.h"
 #include "setting.h"
@@ -80,6 +81,8 @@ int run_group(Group work) {
     }
     if (int no = join_all(work.joining)) return no;
     if (int no = open_windows(work.windows)) return no;
+    for (const Pending& p : work.pending)
+        if (int no = available(*p.comm, p.operation)) return no;
     return launch_all(work.pending);
 }
 
@@ -202,9 +205,10 @@ int check(Communicator* comm, Operation& o, void* handle, Stream** stream) {
 
 }  // namespace
 
-int give(Operation o, Communicator* comm, void* handle) {
+int give(Operation o, Communicator* comm, void* handle, const void* config) {
     Stream* stream = nullptr;
-    int answer = check(comm, o, handle, &stream);
+    int answer = read_call_config(config, &o);
+    if (answer == Ok) answer = check(comm, o, handle, &stream);
     bool letter = o.what == What::Send || o.what == What::Recv;
     if (answer == Ok && stream && (o.count > 0 || letter)) group.pending.push_back({comm, stream, o});
     return grouped(answer);

@@ -33,7 +33,7 @@ bool inside(const void* buffer, size_t bytes, int device);  // memory that the d
 int grouped(int answer);  // one call as a group of its own, unless it is in one already
 int end_group();
 int join_all(const std::vector<Joining>& joining);
-int give(Operation operation, Communicator* comm, void* stream);
+int give(Operation operation, Communicator* comm, void* stream, const void* config = nullptr);
 int begin(Communicator** out, int ranks, UniqueId id, int rank, const void* config, const char* api);
 
 }  // namespace shim

@@ -44,6 +44,13 @@ namespace {
 
 enum class End { Done, Stopped, Mismatch };
 
+// A number for what the call's configuration says, which must be the same on all ranks.
+uint64_t given(const Operation& o) {
+    auto all = std::string(o.algorithm ? o.algorithm : "") + "," + std::to_string(o.min_ctas) + "," +
+               std::to_string(o.max_ctas) + "," + std::to_string(o.cta_policy);
+    return std::hash<std::string>{}(all);
+}
+
 class Run {
   public:
     Run(Communicator& comm, const Operation& o)
@@ -53,7 +60,7 @@ class Run {
 
     End collective() {
         Words& mine = comm_.room->seat(comm_.rank).words;
-        mine = {static_cast<int32_t>(o_.what), o_.type, o_.op, o_.root, o_.count};
+        mine = {static_cast<int32_t>(o_.what), o_.type, o_.op, o_.root, o_.count, given(o_)};
         const void* scalar = o_.scale.device ? o_.scale.device : o_.scale.host.data();
         std::memcpy(comm_.room->seat(comm_.rank).scalar, scalar, size_);
         bool apart = o_.what == What::ReduceScatter || o_.what == What::AllToAll ||

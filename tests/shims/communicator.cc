@@ -166,12 +166,23 @@ void say_tuning(const Communicator& comm, const Operation& o) {
     size_t bytes = o.count * size_of(o.type);
     std::string algorithm = text("NCCL_ALGO", "RING"), protocol = text("NCCL_PROTO");
     algorithm = algorithm.substr(0, algorithm.find(','));
+    if (o.algorithm) {
+        std::string name = text("BUSBW_SHIM_RAN", o.algorithm);
+        algorithm = name.substr(0, name.rfind('_'));
+        protocol = name.substr(name.rfind('_') + 1);
+        info(Tuning, comm.device, "algSelection: %s picked within the selected set", name.c_str());
+    } else if (protocol.find(',') != std::string::npos) {
+        protocol.clear();
+    }
     if (protocol.empty()) protocol = bytes < 65536 ? "LL" : bytes < 1048576 ? "LL128" : "SIMPLE";
     for (auto* word : {&algorithm, &protocol})
         std::transform(word->begin(), word->end(), word->begin(), ::toupper);
     size_t last = std::min<size_t>(bytes / 32768, static_cast<size_t>(channels_of(comm)) - 1);
-    info(Tuning, comm.device, "%s: %zu Bytes -> Algo %s proto %s channel{Lo..Hi}={0..%zu}",
-         name_of(o.what), bytes, algorithm.c_str(), protocol.c_str(), last);
+    if (o.max_ctas != INT_MIN) last = std::min(last, static_cast<size_t>(o.max_ctas) - 1);
+    if (o.min_ctas != INT_MIN) last = std::max(last, static_cast<size_t>(o.min_ctas) - 1);
+    info(Tuning, comm.device, "%s: %zu Bytes -> Algo %s proto %s channel{Lo..Hi}={0..%zu}%s",
+         name_of(o.what), bytes, algorithm.c_str(), protocol.c_str(), last,
+         library_version() >= 23200 ? " cgaClusterSize 0" : "");
 }
 
 // What NCCL compares of all ranks once they know each other (src/init.cc, initTransportsRank).

@@ -6,6 +6,7 @@
 #include "room.h"
 
 #include <array>
+#include <climits>
 
 namespace shim {
 
@@ -39,6 +40,9 @@ struct Operation {
     size_t count = 0;
     int type = 0, op = 0, root = 0;  // root: the peer, for Send and Recv
     Scale scale;
+    // Of the call's own configuration; null or INT_MIN where it has none.
+    const char* algorithm = nullptr;
+    int min_ctas = INT_MIN, max_ctas = INT_MIN, cta_policy = INT_MIN;
 };
 
 struct Communicator {

@@ -312,6 +312,48 @@ int ncclScatter(const void* send, void* recv, size_t count, int type, int root, 
 }
 #endif
 
+#if SHIM_NCCL_VERSION >= 23100
+int ncclAllReduceConfig(const void* send, void* recv, size_t count, int type, int op,
+                        Communicator* comm, void* stream, const void* config) {
+    return give({What::AllReduce, send, recv, count, type, op, 0, {}}, comm, stream, config);
+}
+
+int ncclReduceConfig(const void* send, void* recv, size_t count, int type, int op, int root,
+                     Communicator* comm, void* stream, const void* config) {
+    return give({What::Reduce, send, recv, count, type, op, root, {}}, comm, stream, config);
+}
+
+int ncclBroadcastConfig(const void* send, void* recv, size_t count, int type, int root,
+                        Communicator* comm, void* stream, const void* config) {
+    return give({What::Broadcast, send, recv, count, type, 0, root, {}}, comm, stream, config);
+}
+
+int ncclReduceScatterConfig(const void* send, void* recv, size_t count, int type, int op,
+                            Communicator* comm, void* stream, const void* config) {
+    return give({What::ReduceScatter, send, recv, count, type, op, 0, {}}, comm, stream, config);
+}
+
+int ncclAllGatherConfig(const void* send, void* recv, size_t count, int type, Communicator* comm,
+                        void* stream, const void* config) {
+    return give({What::AllGather, send, recv, count, type, 0, 0, {}}, comm, stream, config);
+}
+
+int ncclAlltoAllConfig(const void* send, void* recv, size_t count, int type, Communicator* comm,
+                       void* stream, const void* config) {
+    return give({What::AllToAll, send, recv, count, type, 0, 0, {}}, comm, stream, config);
+}
+
+int ncclGatherConfig(const void* send, void* recv, size_t count, int type, int root,
+                     Communicator* comm, void* stream, const void* config) {
+    return give({What::Gather, send, recv, count, type, 0, root, {}}, comm, stream, config);
+}
+
+int ncclScatterConfig(const void* send, void* recv, size_t count, int type, int root,
+                      Communicator* comm, void* stream, const void* config) {
+    return give({What::Scatter, send, recv, count, type, 0, root, {}}, comm, stream, config);
+}
+#endif
+
 int ncclSend(const void* send, size_t count, int type, int peer, Communicator* comm, void* stream) {
     return give({What::Send, send, nullptr, count, type, 0, peer, {}}, comm, stream);
 }

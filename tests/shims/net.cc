@@ -301,6 +301,11 @@ template <class Net> Net table_with_end() {
 }  // namespace
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
+// Other interfaces in the same library, which nothing calls.
+EXPORTED void *ncclGinPlugin_v13[32];
+void *ncclGinPlugin_v13[32];
+EXPORTED void *ncclRmaPlugin_v15[32];
+void *ncclRmaPlugin_v15[32];
 EXPORTED NetV8 ncclNetPlugin_v8;
 EXPORTED NetV9 ncclNetPlugin_v9;
 EXPORTED NetV10 ncclNetPlugin_v10;

@@ -23,6 +23,7 @@ struct Gate {
 struct Words {
     int32_t kind, type, op, root;
     uint64_t count;
+    uint64_t given;  // stands for what the call's configuration says
 };
 
 struct Seat {

@@ -2,6 +2,7 @@
 //! Not the plan's execution, and clap stays in here: nothing behind this module knows of it.
 
 mod arguments;
+mod calls;
 mod checking;
 mod command_line;
 mod defaults;
@@ -22,8 +23,9 @@ mod record_commands;
 mod reporting;
 mod suspicious_options;
 mod sweeping;
+mod table_form;
 
-pub use arguments::{BenchArguments, units_of};
+pub use arguments::BenchArguments;
 pub use checking::{CheckingArguments, words_of_pairs};
 pub use command_line::{Command, job_words, mistake, parse};
 pub use environment::Environment;
@@ -41,3 +43,4 @@ pub use record_commands::{
 };
 pub use reporting::ReportArguments;
 pub use sweeping::{SweepArguments, TransportsArguments, TurnArguments};
+pub use table_form::units_of;

@@ -106,6 +106,7 @@ fn row(plan: &Plan, datatype: DataType, message: u64, half: Half) -> Row {
         redop: String::new(),
         root: -1,
         finished: String::new(),
+        variant: None,
         waived: None,
         out_of_place: Some(half),
         in_place: None,

@@ -59,6 +59,10 @@ fn compare(
         let text = "NCCL_TESTS_SPLIT makes several communicators, and NCCL's log does not say to which one a connection belongs: unset it to compare transports";
         return Err(ExitError::new(Exit::Usage, text).into());
     }
+    if prepared.plan().variants.len() > 1 {
+        let text = "calls of several variants alternate, and devices' counters cannot tell whose bytes they count: give one algorithm, number of CTAs and policy to compare transports";
+        return Err(ExitError::new(Exit::Usage, text).into());
+    }
     let hosts = hosts(&prepared, leader)?;
     if hosts.len() > 1 && arguments.virtual_nodes.is_some() {
         let text =

@@ -34,6 +34,11 @@ impl Version {
     pub const fn new(major: u16, minor: u16, patch: u16) -> Self {
         Version { major, minor, patch }
     }
+
+    /// The number of ncclGetVersion for it: 22809 for 2.28.9 (NCCL_VERSION of nccl.h, 2.9 and later).
+    pub const fn code(self) -> u32 {
+        self.major as u32 * 10_000 + self.minor as u32 * 100 + self.patch as u32
+    }
 }
 
 impl FromStr for Version {

@@ -4,20 +4,24 @@
 mod backend;
 mod buffers;
 mod messaging;
+mod nccl_tests;
 mod osu;
 mod pairing;
 mod rank_layout;
 mod sampling;
+mod variant;
 
 pub use backend::{
     BackendChoice, BackendSpec, BufferMemory, CheckedBy, GpuOptionUse, GpuOptions, Memory, MovedBy,
     RankHolder, Registration,
 };
 pub use messaging::{LargeMessages, Messaging};
+pub use nccl_tests::NcclTestsRelease;
 pub use osu::Osu;
 pub use pairing::{PairSelection, Pairing};
 pub use rank_layout::RankLayout;
 pub use sampling::{Average, Sampling};
+pub use variant::{ALGORITHMS, AUTO, AlgorithmEvidence, CONFIGURABLE, Variant};
 
 use serde::{Deserialize, Serialize};
 
@@ -186,6 +190,12 @@ pub struct Plan {
     /// Options of OSU's names alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub osu: Option<Osu>,
+    /// The release of nccl-tests whose form the table has (`--nccl-tests-version`).
+    #[serde(default, skip_serializing_if = "NcclTestsRelease::is_default")]
+    pub nccl_tests_version: NcclTestsRelease,
+    /// What calls are given (`--algorithm` and others), one row each; empty = plain calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<Variant>,
 }
 
 /// The default for records from before launchers were supported.
@@ -213,6 +223,8 @@ pub struct Case {
     pub sweep: Sweep,
     /// Its element counts.
     pub counts: Counts,
+    /// Which of the plan's variants it is; 0 where there are none.
+    pub variant: usize,
 }
 
 impl Plan {
@@ -270,6 +282,8 @@ impl Plan {
             latency: false,
             pairing: None,
             osu: None,
+            nccl_tests_version: NcclTestsRelease::default(),
+            variants: Vec::new(),
         }
     }
 
@@ -319,7 +333,7 @@ impl Plan {
                 collective.counts(bytes as usize, element, ranks, &self.traffic)
             }
         };
-        Case { collective, sweep, counts }
+        Case { collective, sweep, counts, variant: 0 }
     }
 
     /// Timed and untimed iterations of a batch with this size in bytes.

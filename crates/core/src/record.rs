@@ -16,8 +16,8 @@ pub use end::{End, GpuMemory, Status};
 pub use figures::Figures;
 pub use net::{NetFacts, plugins_used};
 pub use row::{
-    Half, IterationReport, LatencyFigures, MessageFigures, PairFigure, PairsFigures, Row, Spread,
-    WrongPlace,
+    Half, IterationReport, LatencyFigures, MessageFigures, PairFigure, PairsFigures, Row,
+    RowVariant, Spread, WrongPlace,
 };
 pub use run::{Clock, Cpu, Device, Gpu, Machine, MemoryFigures, Nic, Run, Waiver};
 

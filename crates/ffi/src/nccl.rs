@@ -1,6 +1,7 @@
 //! NCCL (or RCCL, which has the same names): opened at run time, any version from 2.18 on.
 //! Not which operation runs when.
 
+mod call_config;
 mod communicator;
 mod config;
 mod library;
@@ -8,6 +9,7 @@ mod operation;
 mod registration;
 mod table;
 
+pub use call_config::{CallConfig, NoCallConfig};
 pub use communicator::{Communicator, Progress, UniqueId};
 pub use config::{Config, HEADER_VERSION};
 pub use library::{Nccl, NcclError, Version};

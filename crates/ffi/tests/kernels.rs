@@ -300,7 +300,7 @@ proptest! {
         let format = FloatFormat::of(case.pattern.datatype);
         let got = match format {
             Some(format) => {
-                let end = (1 << (format.bits() - 1)) - 1;
+                let end = i64::MAX >> (64 - format.bits());
                 format.from_ordinal((ordinal(format, want) + distance).clamp(-end, end))
             }
             None => want.wrapping_add_signed(distance) & (u64::MAX >> (64 - 8 * bytes)),

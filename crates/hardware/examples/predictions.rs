@@ -33,7 +33,9 @@ fn text_of(path: &str) -> Result<String, String> {
 fn compare(path: &str, machine: &Machine, nodes: usize) -> Result<(), Box<dyn Error>> {
     let Folded { run, library, rows, .. } = busbw_store::read(Path::new(path))?;
     let code = run.nccl[1];
-    let version = Version::from_code(code).ok_or_else(|| format!("no model of NCCL {code}"))?;
+    let version = Version::from_code(code).ok_or_else(|| {
+        format!("unknown release: the model of NCCL {code} is not known, 2.18 to 2.30 are")
+    })?;
     println!("NCCL {code}, model of 2.{}; {}", version.minor, machine.name);
     let (mut compared, mut chosen, mut worst) = (0, 0, 0.0f64);
     for row in &rows {

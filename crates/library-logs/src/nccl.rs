@@ -1,8 +1,8 @@
 //! Parses NCCL's output with NCCL_DEBUG=INFO into facts that go into the record.
 //! Not who captures it, and not what the facts mean for a user.
 //!
-//! It reads NCCL 2.18 to 2.30 in every subsystem that carries facts (docs/nccl_log.md), and older
-//! releases' connections. Input may have any prefix, colours, and lines of several ranks in any
+//! It reads NCCL 2.18 to 2.32 in every subsystem that carries facts (docs/nccl_log.md), NCCL's own
+//! diagnostics reports, and older releases' connections. Input may have any prefix, colours, and lines of several ranks in any
 //! order, concatenated or torn. Every line takes time linear in its length, and memory is bounded
 //! for any length of the log. Nothing is guessed: a message that may lack its end counts as torn.
 
@@ -11,6 +11,7 @@ mod choice;
 mod communicator;
 mod connection;
 mod cursor;
+mod diagnostics;
 mod facts;
 mod gdr_distance;
 mod graph;
@@ -19,6 +20,8 @@ pub(crate) mod message;
 mod network;
 mod nvlink;
 mod plugin;
+mod ras;
+mod selection;
 mod sentence;
 mod settings;
 mod tally;
@@ -27,18 +30,24 @@ mod topology_dump;
 mod transport;
 mod version;
 mod warning;
+mod wqe_latency;
 
 pub use channels::Channels;
 pub use choice::{Choice, Execution};
 pub use communicator::{Communicator, CommunicatorRank};
 pub use connection::{Ends, Pair};
+pub use diagnostics::{
+    DiagnosedGpu, DiagnosticFact, DiagnosticResult, Diagnostics, DiagnosticsKind, DiagnosticsReport,
+};
 pub use facts::{Messages, NcclFacts};
 pub use gdr_distance::{GdrDistance, path_word};
 pub use graph::Graph;
 pub use message::plain;
-pub use network::{GpuDirect, NetDevice, SocketThreads};
+pub use network::{GpuDirect, NetDevice, SocketThreads, SpeedChange};
 pub use nvlink::{Fabric, Nvls};
 pub use plugin::{Plugin, PluginState};
+pub use ras::RasTimeout;
+pub use selection::Selection;
 pub use sentence::transports_set_up;
 pub use settings::Settings;
 pub use tally::Counted;
@@ -47,6 +56,7 @@ pub use topology_dump::{DumpedGpu, DumpedNet, TopologyDump};
 pub use transport::{Mapping, Transport};
 pub use version::NcclVersion;
 pub use warning::Warning;
+pub use wqe_latency::{WqeLatency, WqeSummary};
 
 use cursor::Cursor;
 use message::{Level, Message};
@@ -74,6 +84,10 @@ pub struct Parser {
     graphs: graph::Graphs,
     topologies: topology_dump::TopologyDumps,
     choices: choice::Choices,
+    selections: Tally<Selection>,
+    wqe_latencies: wqe_latency::WqeLatencies,
+    ras: Tally<RasTimeout>,
+    diagnostics: diagnostics::DiagnosticsReader,
     settings: settings::SettingsReader,
     timings: timing::Timings,
     words: warning::Words,
@@ -103,6 +117,10 @@ impl Parser {
             graphs: graph::Graphs::default(),
             topologies: topology_dump::TopologyDumps::default(),
             choices: choice::Choices::default(),
+            selections: Tally::new(selection::MAX_SELECTIONS),
+            wqe_latencies: wqe_latency::WqeLatencies::default(),
+            ras: Tally::new(ras::MAX_RAS_EVENTS),
+            diagnostics: diagnostics::DiagnosticsReader::default(),
             settings: settings::SettingsReader::default(),
             timings: timing::Timings::default(),
             words: warning::Words::default(),
@@ -135,16 +153,21 @@ impl Parser {
     fn hear(&mut self, message: &Message<'_>) {
         let count = match message.level {
             Level::Other => &mut self.messages.ignored,
-            Level::Warn => {
+            Level::Warn | Level::Error | Level::Attn => {
+                // What was an INFO of earlier releases carries the same facts: `Failed to initialize NET plugin IB`.
+                if message.level == Level::Attn {
+                    let _ = self.read(message);
+                }
                 self.words.warn(message, self.communicators.rank_of(message.origin));
                 &mut self.messages.read
             }
             Level::Info if self.read(message).is_some() => &mut self.messages.read,
+            Level::Diag if self.diagnose(message).is_some() => &mut self.messages.read,
             Level::Info if ignored::ignored(message.text, message.cut) => {
                 &mut self.messages.ignored
             }
-            Level::Info if message.cut => &mut self.messages.torn,
-            Level::Info => {
+            Level::Info | Level::Diag if message.cut => &mut self.messages.torn,
+            Level::Info | Level::Diag => {
                 if self.unknown.len() < MAX_EXAMPLES {
                     self.unknown.push(keep(message.text));
                 }
@@ -152,6 +175,11 @@ impl Parser {
             }
         };
         *count += 1;
+    }
+
+    /// Passes a line of a diagnostics report to its reader.
+    fn diagnose(&mut self, message: &Message<'_>) -> Option<()> {
+        self.diagnostics.read(message.origin, message.text, message.cut)
     }
 
     /// Passes an INFO message to the reader of its kind.
@@ -163,6 +191,7 @@ impl Parser {
             .or_else(|| self.choices.read(text, cut))
             .or_else(|| self.communicators.read(origin, at))
             .or_else(|| self.structures.read(at))
+            .or_else(|| self.wqe_latencies.read(origin, at))
             .or_else(|| self.network.read(at))
             .or_else(|| Plugin::read(at).map(|plugin| self.plugins.add(plugin)))
             .or_else(|| self.settings.read(at))
@@ -171,6 +200,8 @@ impl Parser {
             .or_else(|| self.timings.read(at))
             .or_else(|| self.graphs.read(at))
             .or_else(|| self.topologies.read(origin, text, cut))
+            .or_else(|| Selection::read(at).map(|one| self.selections.add(one)))
+            .or_else(|| RasTimeout::read(at).map(|one| self.ras.add(one)))
             .or_else(|| GdrDistance::read(at).map(|one| self.distances.add(one)))
             .or_else(|| self.words.read(text, cut))
             .or_else(|| {
@@ -206,6 +237,11 @@ impl Parser {
             graphs: self.graphs.finish(&mut left_out),
             topologies: self.topologies.finish(&mut left_out),
             choices: self.choices.finish(&mut left_out),
+            selections: counted(self.selections.finish(&mut left_out)),
+            wqe_latencies: self.wqe_latencies.finish(&mut left_out),
+            speed_changes: counted(self.network.speed_changes.finish(&mut left_out)),
+            ras_timeouts: counted(self.ras.finish(&mut left_out)),
+            diagnostics: self.diagnostics.finish(&mut left_out),
             environment,
             config,
             init: self.timings.finish(&mut left_out),

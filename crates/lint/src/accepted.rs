@@ -50,7 +50,12 @@ pub(crate) fn belongs_to_others(name: &str) -> bool {
     }
     let tail = name.strip_prefix("NCCL_").or_else(|| name.strip_prefix("UCX_"));
     let tail = tail.map(|tail| tail.strip_prefix("TESTS_").unwrap_or(tail));
-    tail.is_some_and(|tail| PACKAGING.contains(&tail))
+    tail.is_some_and(is_packaging)
+}
+
+/// Whether the last words of a name are those of packages.
+pub(crate) fn is_packaging(tail: &str) -> bool {
+    PACKAGING.contains(&tail)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a NAME=value setting is, and which names could be meant for NCCL or UCX.
+//! What a NAME=value setting is, and which names could be meant for NCCL, its relatives or UCX.
 //! It does not know the places where settings stand; `commands` and `yaml` do.
 
 use busbw_core::finding::Place;
@@ -55,9 +55,9 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// Whether the name is meant for NCCL or UCX, rightly spelt or not.
+/// Whether the name is meant for NCCL, RCCL, NCCLX or UCX, rightly spelt or not.
 pub(crate) fn is_ours(name: &str) -> bool {
-    if name.starts_with("NCCL_") || name.starts_with("UCX_") {
+    if ["NCCL_", "UCX_", "RCCL_", "NCCLX_"].iter().any(|family| name.starts_with(family)) {
         return true;
     }
     // Cheap refusals first: this is asked for every variable of a long text.
@@ -86,7 +86,7 @@ pub(crate) fn repaired(name: &str) -> Option<String> {
 /// The family whose name this first word is, give or take one slip.
 fn family_of(first: &str) -> Option<&'static str> {
     // Neighbours with names of their own.
-    if matches!(first, "RCCL" | "UCC" | "UCP" | "UCT" | "UCS" | "UCM" | "CCL" | "NCC") {
+    if matches!(first, "RCCL" | "NCCLX" | "UCC" | "UCP" | "UCT" | "UCS" | "UCM" | "CCL" | "NCC") {
         return None;
     }
     let near = |family: &str| distance(first, family, 1).is_some();
@@ -115,9 +115,7 @@ mod tests {
 
     #[test]
     fn neighbours_are_left_alone() {
-        for name in
-            ["RCCL_DEBUG", "UCC_TLS", "UCP_TLS", "nccl-tests", "NAME", "CUDA_HOME", "N_DEBUG"]
-        {
+        for name in ["UCC_TLS", "UCP_TLS", "nccl-tests", "NAME", "CUDA_HOME", "N_DEBUG"] {
             assert!(!is_ours(name), "{name}");
         }
     }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use super::assignment::{self, Assignment, Form};
 use super::perf::Run;
+use super::rccl::Library;
 use super::tokens::TypographicCharacter;
 
 /// A shell variable used where it matters: in a setting of NCCL or UCX, or on a launcher's line.
@@ -59,6 +60,8 @@ pub(crate) struct Document {
     pub(crate) exported: HashSet<String>,
     /// Whether a scheduler runs the text: it has a line such as `#SBATCH`.
     pub(crate) scheduled: bool,
+    /// The library that its words show.
+    pub(crate) library: Library,
     /// Every shell variable that gets a value somewhere.
     pub(crate) set: HashSet<String>,
     /// Others may set variables too: the script sources a file, or is a template.

@@ -1,19 +1,11 @@
-//! The names and values that NCCL and UCX know, from the tables in `data/`.
+//! The names and values that NCCL and UCX know, from the releases of NCCL and the tables in `data/`.
 //! It does not judge a setting; the rules do.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use busbw_core::{finding::Severity, nccl_version::Version};
-
-/// When a variable came and went.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Lifetime {
-    pub(crate) first: Option<Version>,
-    pub(crate) removed: Option<Version>,
-    /// The default where it is a number; always a legal value, even as -2 for "automatic".
-    pub(crate) default: Option<i64>,
-}
+use busbw_core::finding::Severity;
+use busbw_nccl_releases::{Parameter, ReadBy, parameters};
 
 /// What a value may be.
 #[derive(Debug, Clone)]
@@ -43,7 +35,7 @@ pub(crate) struct NotRead {
 /// All tables; every use goes through [`tables`].
 #[derive(Debug)]
 pub(crate) struct Tables {
-    pub(crate) nccl: HashMap<&'static str, Lifetime>,
+    pub(crate) nccl: &'static HashMap<&'static str, Parameter>,
     /// UCX names; the value is the last release that read a name since removed.
     pub(crate) ucx: HashMap<&'static str, Option<&'static str>>,
     pub(crate) values: HashMap<&'static str, Kind>,
@@ -63,7 +55,7 @@ fn read() -> Tables {
     let others =
         || rows(include_str!("data/other_readers.tsv")).filter_map(|row| row.first().copied());
     Tables {
-        nccl: rows(include_str!("data/nccl_env.tsv")).filter_map(|row| lifetime(&row)).collect(),
+        nccl: parameters(),
         ucx: ucx_names().collect(),
         values: rows(include_str!("data/nccl_values.tsv")).filter_map(|row| kind(&row)).collect(),
         not_read: rows(include_str!("data/not_read.tsv"))
@@ -77,16 +69,6 @@ fn read() -> Tables {
 /// Rows of a table with a header line.
 fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     table.lines().skip(1).map(|line| line.split('\t').collect())
-}
-
-fn lifetime(row: &[&'static str]) -> Option<(&'static str, Lifetime)> {
-    let [name, default, .., first, removed] = row else {
-        return None;
-    };
-    // HOME and CUDA_LAUNCH_BLOCKING are in the table because NCCL reads them, but are not its own.
-    let own = name.starts_with("NCCL_");
-    let [first, removed] = [first, removed].map(|release| release.parse().ok());
-    own.then(|| (*name, Lifetime { first, removed, default: default.parse().ok() }))
 }
 
 fn ucx_names() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
@@ -135,6 +117,15 @@ fn not_read(row: &[&'static str]) -> Option<(&'static str, NotRead)> {
 }
 
 impl Tables {
+    /// What the value of a variable of NCCL may be, where that is known.
+    pub(crate) fn kind(&self, name: &str) -> Option<&Kind> {
+        const ANY_NUMBER: Kind = Kind::Int { least: None, most: None };
+        self.values.get(name).or_else(|| {
+            let number = self.nccl.get(name)?.read_by == ReadBy::Parameter;
+            number.then_some(&ANY_NUMBER)
+        })
+    }
+
     /// Whether a library that is still current reads this very name.
     pub(crate) fn is_current(&self, name: &str) -> bool {
         self.nccl.get(name).is_some_and(|life| life.removed.is_none())
@@ -154,14 +145,14 @@ impl Tables {
 
 #[cfg(test)]
 mod tests {
+    use busbw_core::nccl_version::Version;
+
     use super::*;
 
     #[test]
     fn every_row_of_every_table_is_read() {
         let count = |text: &str| text.lines().filter(|l| !l.starts_with('#')).count();
         let t = tables();
-        // Less the header, HOME and CUDA_LAUNCH_BLOCKING.
-        assert_eq!(t.nccl.len(), count(include_str!("data/nccl_env.tsv")) - 3);
         assert_eq!(t.ucx.len(), count(include_str!("data/ucx_env.txt")));
         assert_eq!(t.values.len(), count(include_str!("data/nccl_values.tsv")) - 1);
         assert_eq!(t.not_read.len(), count(include_str!("data/not_read.tsv")) - 1);
@@ -182,10 +173,17 @@ mod tests {
 
     #[test]
     fn releases_are_versions() {
-        let life = tables().nccl["NCCL_MNNVL"];
+        let life = &tables().nccl["NCCL_MNNVL"];
         assert_eq!(life.first, Some(Version::new(2, 20, 3)));
         assert_eq!(life.removed, Some(Version::new(2, 21, 5)));
         assert!(tables().nccl["NCCL_DEBUG"].removed.is_none());
+    }
+
+    #[test]
+    fn a_number_without_bounds_is_still_a_number() {
+        let kind = tables().kind("NCCL_IB_WQE_LATENCY_THRESHOLD_NS");
+        assert!(matches!(kind, Some(Kind::Int { least: None, most: None })), "{kind:?}");
+        assert!(tables().kind("NCCL_TOPO_FILE").is_none());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Finds mistakes in NCCL_* and UCX_* settings and in the command lines that carry them.
+//! Finds mistakes in NCCL_*, RCCL_* and UCX_* settings and in the command lines that carry them.
 //! It is not a shell: nothing is expanded or run, and no file is opened here.
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod launches;
 pub mod nearest;
 mod order;
 mod perf;
+mod rccl;
 mod reading;
 mod rules;
 mod settings;

@@ -4,6 +4,7 @@
 use super::assignment::{self, Form};
 use super::commands::Reader;
 use super::document::{Document, reaching};
+use super::rccl::Library;
 use super::yaml::{self, EntryForm};
 
 /// Bounds the search for uses of local variables.
@@ -19,6 +20,7 @@ impl Document {
         let mut document = Document { opaque: is_yaml, ..Document::default() };
         Reader::new(&mut document).read(text);
         document.scheduled = is_job(text);
+        document.library = Library::of(text);
         let named =
             |name: &str| text.contains(&format!("${name}")) || text.contains(&format!("${{{name}"));
         let local = document
@@ -39,7 +41,7 @@ impl Document {
     }
 
     fn from_dump(text: &str) -> Self {
-        let mut document = Document::default();
+        let mut document = Document { library: Library::of(text), ..Document::default() };
         for (line, text) in numbered(text) {
             let Some((name, value)) = assignment::split(text) else {
                 continue;

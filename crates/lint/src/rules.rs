@@ -8,11 +8,13 @@ mod names;
 mod not_exported;
 mod pairs;
 mod prefixes;
+mod rccl;
 mod releases;
 mod sockets;
 mod stray;
 mod test_options;
 mod transports;
+mod tuner_files;
 mod typography;
 mod unset;
 mod values;
@@ -29,6 +31,7 @@ pub(super) fn check_settings(document: &Document, options: &Options) -> Vec<Find
     let mut names = names::Names::default();
     for assignment in &document.assignments {
         findings.extend(names.check(assignment, document));
+        findings.extend(rccl::misspelt(assignment));
         findings.extend(releases::check(assignment, options.nccl_version));
         findings.extend(typography::check_value(assignment, document));
         let stray = stray::check(assignment);
@@ -44,6 +47,7 @@ pub(super) fn check_settings(document: &Document, options: &Options) -> Vec<Find
     for view in views(document) {
         findings.extend(pairs::check(&view));
         findings.extend(devices::check(&view));
+        findings.extend(tuner_files::check(&view, document));
     }
     findings
 }
@@ -51,6 +55,7 @@ pub(super) fn check_settings(document: &Document, options: &Options) -> Vec<Find
 /// All rules: those above, and those that need a script.
 pub(super) fn check_document(document: &Document, options: &Options) -> Vec<Finding> {
     let mut findings = check_settings(document, options);
+    findings.extend(document.assignments.iter().filter_map(|a| rccl::check(a, document)));
     findings.extend(typography::check_words(document));
     findings.extend(unset::check(document));
     findings.extend(exports::check(document));
@@ -59,6 +64,7 @@ pub(super) fn check_document(document: &Document, options: &Options) -> Vec<Find
     findings.extend(test_options::check(document));
     for view in views(document) {
         findings.extend(sockets::check(&view));
+        findings.extend(tuner_files::check_script(&view, document));
     }
     findings
 }

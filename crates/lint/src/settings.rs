@@ -40,6 +40,8 @@ fn is_compared(name: &str) -> bool {
         || name.starts_with("NCCL_MIN_")
         || name.starts_with("NCCL_MAX_")
         || name.starts_with("NCCL_NET")
+        || name.starts_with("NCCL_TUNER_")
+        || name.starts_with("NCCLX_TUNER_")
         || matches!(name, "UCX_NET_DEVICES" | "NCCL_SOCKET_IFNAME")
         || matches!(name, "NCCL_SOCKET_NTHREADS" | "NCCL_NSOCKS_PERTHREAD")
 }

@@ -80,7 +80,7 @@ pub(crate) fn is_talk(head: &str) -> bool {
 }
 
 pub(crate) fn is_interesting(text: &str) -> bool {
-    ["NCCL", "UCX", "NCLL", "nccl_", "_perf", "mpirun", "srun"]
+    ["NCCL", "RCCL", "UCX", "NCLL", "nccl_", "_perf", "mpirun", "srun"]
         .iter()
         .any(|mark| text.contains(mark))
 }

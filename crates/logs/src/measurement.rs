@@ -14,6 +14,7 @@ mod old_counting;
 mod page;
 mod plan;
 mod precise;
+mod variants;
 
 use std::collections::BTreeMap;
 
@@ -257,6 +258,9 @@ pub struct Row {
     /// The root column; none where it is absent or -1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<i64>,
+    /// The label of what its calls were given, where the run had variants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     /// Out of place; of a program that knows no places, its figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_place: Option<Figures>,

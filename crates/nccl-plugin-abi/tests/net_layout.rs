@@ -42,3 +42,43 @@ fn as_in_c() {
     print!(out, "ncclNet_v12_t", NetV12, "name" name, "init" init, "devices" devices, "getProperties" get_properties, "listen" listen, "connect" connect, "accept" accept, "regMr" reg_mr, "regMrDmaBuf" reg_mr_dma_buf, "deregMr" dereg_mr, "isend" isend, "irecv" irecv, "iflush" iflush, "test" test, "closeSend" close_send, "closeRecv" close_recv, "closeListen" close_listen, "getDeviceMr" get_device_mr, "irecvConsumed" irecv_consumed, "makeVDevice" make_virtual, "finalize" finalize, "setNetAttr" set_hints);
     assert_eq!(out, include_str!("data/net_layout.txt"));
 }
+
+/// The same layout in the libraries themselves: `structures.tsv` of each release is read from its DWARF.
+#[test]
+fn as_in_releases() {
+    let mut structures = 0;
+    for release in ["2.28.9", "2.30.7", "2.31.2", "2.32.3"] {
+        let path = format!(
+            "{}/../nccl-releases/data/{release}/structures.tsv",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let table = std::fs::read_to_string(&path).unwrap();
+        let place = |structure: &str, field: &str| {
+            table.lines().find_map(|line| {
+                let mut cells = line.split('\t');
+                let named = cells.next() == Some(structure);
+                let (offset, bytes) = (cells.next()?, cells.next()?);
+                (named && cells.next() == Some(field))
+                    .then(|| (offset.to_owned(), bytes.to_owned()))
+            })
+        };
+        let mut inside = None;
+        for line in include_str!("data/net_layout.txt").lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if line.starts_with(' ') {
+                let Some(structure) = inside else { continue };
+                let (offset, _) = place(structure, words[0]).expect(line);
+                assert_eq!(offset, words[1], "{release} {structure}.{}", words[0]);
+                continue;
+            }
+            // A release does not have the interfaces of later ones.
+            let whole = place(words[0], "-");
+            inside = whole.as_ref().map(|_| words[0]);
+            if let Some((_, bytes)) = whole {
+                assert_eq!(bytes, words[1], "{release} {}", words[0]);
+                structures += 1;
+            }
+        }
+    }
+    assert!(structures >= 4 * 10, "{structures} structures were compared");
+}

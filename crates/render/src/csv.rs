@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use busbw_core::{
     Benchmark,
     pairs::Pairs,
+    plan::AlgorithmEvidence,
     record::{End, Half, Row, Run},
 };
 
@@ -24,18 +25,22 @@ const MESSAGES: &str = "benchmark,ranks,cycle,size_bytes,count,type,time_us,low_
 const PAIRS: &str =
     "benchmark,ranks,size_bytes,from,to,from_name,to_name,figure,unit,finished,waived";
 
+/// The columns behind those of collectives, where the run has variants.
+const VARIANT: &str = ",variant,algorithm,evidence";
+
 /// CSV on a writer.
 #[derive(Debug)]
 pub struct Csv<W> {
     out: W,
     latency: bool,
+    variants: bool,
     run: Option<Run>,
 }
 
 impl<W: Write> Csv<W> {
     /// CSV on `out`.
     pub fn new(out: W) -> Csv<W> {
-        Csv { out, latency: false, run: None }
+        Csv { out, latency: false, variants: false, run: None }
     }
 
     fn write(&mut self, text: &str) -> io::Result<()> {
@@ -62,7 +67,9 @@ impl<W: Write> Render for Csv<W> {
             Benchmark::Collective(_) if self.latency => LATENCY,
             Benchmark::Collective(_) => COLLECTIVES,
         };
-        self.write(&format!("{columns}\n"))
+        self.variants = !run.plan.variants.is_empty();
+        let more = if self.variants { VARIANT } else { "" };
+        self.write(&format!("{columns}{more}\n"))
     }
 
     fn row(&mut self, row: &Row) -> io::Result<()> {
@@ -72,7 +79,12 @@ impl<W: Write> Render for Csv<W> {
         self.write(&lines(&match &self.run {
             Some(run) => pairs(run, row),
             None if row.benchmark.messages().is_some() => vec![messages(row)],
-            None => collective(row, self.latency),
+            None => {
+                let mut records = collective(row, self.latency);
+                let more = if self.variants { variant(row) } else { Vec::new() };
+                records.iter_mut().for_each(|record| record.extend_from_slice(&more));
+                records
+            }
         }))
     }
 
@@ -106,6 +118,19 @@ fn collective(row: &Row, latency: bool) -> Vec<Vec<String>> {
         records.push([lead, blanks, vec![row.finished.clone(), reason.clone()]].concat());
     }
     records
+}
+
+/// What a row's calls were given, what ran, and whether NCCL's log says that it is what was asked for.
+fn variant(row: &Row) -> Vec<String> {
+    let mut halves = row.out_of_place.iter().chain(&row.in_place);
+    let ran = halves.find_map(|half| half.figures.algorithm.clone());
+    let variant = row.variant.as_ref();
+    let evidence = variant.and_then(|variant| variant.evidence).map(AlgorithmEvidence::word);
+    vec![
+        variant.map_or(String::new(), |variant| variant.given.to_string()),
+        ran.unwrap_or_default(),
+        evidence.unwrap_or_default().to_owned(),
+    ]
 }
 
 fn pairs(run: &Run, row: &Row) -> Vec<Vec<String>> {

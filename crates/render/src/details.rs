@@ -6,6 +6,8 @@ use busbw_core::{
     record::{Half, Row, Run},
 };
 
+use super::variant::named;
+
 /// What was chosen: backend, loops, memory, and the variables that libraries read.
 pub fn run_details(run: &Run) -> Vec<String> {
     let plan = &run.plan;
@@ -36,7 +38,7 @@ pub fn row_details(row: &Row) -> Option<String> {
         .filter_map(|(place, half)| Some((place, half.as_ref()?)))
         .map(|(place, half)| format!("{place} {}", measured(half)))
         .collect();
-    (!each.is_empty()).then(|| format!("{}: {}", bytes(row.size), each.join("; ")))
+    (!each.is_empty()).then(|| format!("{}{}: {}", bytes(row.size), named(row), each.join("; ")))
 }
 
 fn measured(half: &Half) -> String {

@@ -5,14 +5,17 @@ use std::collections::BTreeMap;
 
 use busbw_core::record::{DeviceCounters, Meaning, Row};
 
+use super::variant::named;
+
 /// One sentence for each kind of incident of a row.
 pub(super) fn incidents(row: &Row) -> Vec<String> {
     let during = format!(
-        "while {} size {} {} {} was measured",
+        "while {} size {} {} {}{} was measured",
         row.benchmark.name(),
         row.size,
         row.datatype.name(),
-        row.redop
+        row.redop,
+        named(row)
     );
     // The incident, and the devices that report it.
     let mut kinds: BTreeMap<&str, Vec<String>> = BTreeMap::new();

@@ -10,6 +10,7 @@ use super::{
     Render, footer,
     messages::{interval, us},
     table::devices,
+    variant,
 };
 
 /// The table on a writer.
@@ -43,7 +44,7 @@ impl<W: Write> Render for LatencyTable<W> {
         if let Some(reduced) = run.reduced_max_bytes {
             text += &format!("#\n# -e is lowered to {reduced}: memory\n");
         }
-        text += &header();
+        text += &header(!run.plan.variants.is_empty());
         self.run = Some(run.clone());
         self.write(&text)
     }
@@ -67,7 +68,7 @@ impl<W: Write> Render for LatencyTable<W> {
     }
 }
 
-fn header() -> String {
+fn header(has_variants: bool) -> String {
     let lead = |cells: [&str; 4]| {
         let [size, datatype, redop, root] = cells;
         format!("# {size:>10}  {datatype:>8}  {redop:>6}  {root:>6}")
@@ -87,7 +88,9 @@ fn header() -> String {
     let mut text = format!("#\n{}\n", above.trim_end());
     text += &lead(["size", "type", "redop", "root"]);
     text += &main(["avg", "±95%", "min", "max"]);
-    text += &format!("{}  {:>6}\n", rest(["p50", "p99", "p99.9", "max"]), "#wrong");
+    let variant = if has_variants { "  variant" } else { "" };
+    let last = rest(["p50", "p99", "p99.9", "max"]);
+    text += &format!("{last}  {:>6}{variant}\n", "#wrong");
     text += &lead(["(B)", "", "", ""]);
     text += &main(["(us)", "(%)", "(us)", "(us)"]);
     text + &rest(["(us)"; 4]) + "\n"
@@ -110,5 +113,6 @@ fn line(row: &Row) -> String {
         text += &format!("  {:>9}", us(value));
     }
     let wrong = half.figures.wrong.map_or("N/A".to_owned(), |wrong| wrong.to_string());
-    text + &format!("  {wrong:>6}\n")
+    let variant = variant::column(row).map_or(String::new(), |label| format!("  {label}"));
+    text + &format!("  {wrong:>6}{variant}\n")
 }

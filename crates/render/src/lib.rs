@@ -22,6 +22,7 @@ mod report_json;
 mod table;
 mod time_left;
 mod units;
+mod variant;
 mod warnings;
 
 use std::io::{self, Write};

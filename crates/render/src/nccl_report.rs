@@ -203,6 +203,9 @@ impl<W: Write> Render for NcclReport<W> {
         j.key("type").string(row.datatype.name());
         j.key("redop").string(&row.redop);
         j.key("root").string(&format!("{:6}", row.root));
+        if let Some(variant) = &row.variant {
+            j.key("variant").string(&variant.given.to_string());
+        }
         for (name, half) in [("out_of_place", &row.out_of_place), ("in_place", &row.in_place)] {
             if let Some(half) = half {
                 self.half(name, half, cpu_time);

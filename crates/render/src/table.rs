@@ -1,4 +1,4 @@
-//! The table: byte for byte what nccl-tests 2.19.6 prints (src/util.cu:457-760).
+//! The table: byte for byte what nccl-tests 2.19.6 prints (src/util.cu:457-760), or 2.20.0, as far as published.
 //! Not its JSON (`nccl_report`). Where we differ on purpose, docs/differences.md says so.
 
 use std::io::{self, Write};
@@ -12,12 +12,11 @@ use busbw_stats::iteration_stats;
 use super::{
     Render, Units, footer,
     number::{fitted, general},
+    variant,
 };
 
 /// The width of a bandwidth's column in nccl-tests' table.
 const BANDWIDTH_WIDTH: usize = 6;
-/// nccl-tests' version whose output this is.
-const NCCL_TESTS_VERSION: &str = "2.19.6";
 
 /// The table on a writer.
 #[derive(Debug)]
@@ -82,8 +81,11 @@ fn configuration(run: &Run) -> String {
         Step::Bytes(bytes) => (bytes, "bytes"),
     };
     let mut text = format!(
-        "# nccl-tests version {NCCL_TESTS_VERSION} nccl-headers={} nccl-library={}\n# Collective test starting: {}\n",
-        run.nccl[0], run.nccl[1], plan.program
+        "# nccl-tests version {} nccl-headers={} nccl-library={}\n# Collective test starting: {}\n",
+        plan.nccl_tests_version.printed(),
+        run.nccl[0],
+        run.nccl[1],
+        plan.program
     );
     text += &format!(
         "# nThread {} nGpus {} minBytes {} maxBytes {} step: {step}({unit}) warmup iters: {} iters: {} agg iters: {} validation: {} graph: {} unalign: {}\n",
@@ -166,7 +168,8 @@ fn header(plan: &Plan, units: Units) -> String {
     };
     let mut text = format!("#\n{}{title}\n", lead("", "", "", "", ""));
     text += &lead("size", "count", "type", "redop", "root");
-    text += &format!("{names}{names} {label:>pad$}\n");
+    let variant = if plan.variants.is_empty() { "" } else { "  variant" };
+    text += &format!("{names}{names} {label:>pad$}{variant}\n");
     text += &lead("(B)", "(elements)", "", "", "");
     text + &format!("{units}{units} {format:>pad$}\n")
 }
@@ -195,6 +198,9 @@ fn line(row: &Row, run: &Run, units: Units) -> String {
     }
     if run.plan.timestamps {
         text += &format!("{:>21}", row.finished);
+    }
+    if let Some(variant) = variant::column(row) {
+        text += &format!("   {variant}");
     }
     text.push('\n');
     for note in &row.notes {

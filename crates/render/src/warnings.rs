@@ -1,7 +1,10 @@
 //! Advice about figures, after the table: noisy, drifting, wrong or waived rows.
 //! Not errors, and not about options (`busbw-cli`).
 
-use super::incidents::incidents;
+use super::{
+    incidents::incidents,
+    variant::{conflict, named},
+};
 use busbw_core::{
     DataType, ReduceOp,
     plan::MovedBy,
@@ -12,18 +15,18 @@ use busbw_stats::summarise;
 /// An iteration stalled if it takes this many times the median.
 const STALL_FACTOR: f64 = 100.0;
 
-/// Notes about a row: wrong elements with their indices, and incidents of devices.
+/// Notes about a row: wrong elements with their indices, an algorithm that did not run, and incidents of devices.
 pub fn row_warnings(row: &Row) -> Vec<String> {
     let wrong = halves(row)
         .flat_map(|(place, half)| half.wrong_places.iter().map(move |wrong| (place, wrong)))
         .map(|(place, wrong)| {
             format!(
-                "wrong data: {} size {} {} {} {place}: rank {} found {} instead of {} in element {} ({})",
-                row.benchmark.name(), row.size, row.datatype.name(), row.redop, wrong.rank, wrong.got,
-                wrong.want, wrong.element, wrong.check
+                "wrong data: {} size {} {} {}{} {place}: rank {} found {} instead of {} in element {} ({})",
+                row.benchmark.name(), row.size, row.datatype.name(), row.redop, named(row), wrong.rank,
+                wrong.got, wrong.want, wrong.element, wrong.check
             )
         });
-    wrong.chain(incidents(row)).collect()
+    wrong.chain(conflict(row)).chain(incidents(row)).collect()
 }
 
 /// Notes about a run: the number of noisy rows, and drift.

@@ -84,6 +84,9 @@ pub enum BackendError {
         /// The exit code of the run.
         exit: Exit,
     },
+    /// The library cannot do what a variant of calls asks for: an expected outcome, which becomes a waived row.
+    #[error("{0}")]
+    Declined(Reason),
 }
 
 /// Why a rank could not continue to measure.

@@ -3,6 +3,7 @@
 //! Not printing and not recording: rows go to the supervisor as data.
 
 mod batch;
+mod checks;
 mod clock;
 mod latency;
 mod messages;
@@ -11,6 +12,7 @@ mod placement;
 mod report;
 mod row;
 mod samples;
+mod variants;
 
 pub use clock::measure_clock;
 pub use report::{Failure, Report};
@@ -24,7 +26,7 @@ use busbw_core::{
 };
 use busbw_job::world::World;
 
-use self::samples::Samples;
+use self::{samples::Samples, variants::Tried};
 use crate::backend::{Backend, Operation, RunError, finish_all};
 
 /// The most sizes of a sweep whose tuning choice is recorded: a sweep by small steps has thousands.
@@ -51,6 +53,8 @@ pub struct Session<'a> {
     warmup: u32,
     /// The time of every iteration of the current placement, where each is timed alone.
     apart: Samples,
+    /// Variants that the library declined, with the reason, or honoured.
+    tried: Tried,
 }
 
 /// A communicator.
@@ -90,6 +94,7 @@ impl<'a> Session<'a> {
             iterations: plan.iterations,
             warmup: plan.warmup,
             apart: Samples::new(),
+            tried: Tried::default(),
         }
     }
 
@@ -142,7 +147,7 @@ impl<'a> Session<'a> {
                     {
                         continue;
                     }
-                    let wrong = self.measure_row(&case, cycle)?;
+                    let wrong = self.measure_rows(&case, cycle)?;
                     self.index += 1;
                     if self.ends_sizes(wrong) {
                         break;
@@ -198,20 +203,27 @@ impl<'a> Session<'a> {
             if self.is_large(bytes) && self.why_not(&case)?.is_some() {
                 continue;
             }
-            let deadline = self.deadline();
-            let mut prepared = self.backend.prepare(&case);
-            for iteration in 0..u64::from(self.plan.warmup) {
-                let operation =
-                    Operation { placement: Placement::OutOfPlace, iteration, verified: false };
-                prepared.enqueue(operation)?;
+            for (_, case) in self.honoured(&case)?.cases {
+                let deadline = self.deadline();
+                let mut prepared = self.backend.prepare(&case);
+                for iteration in 0..u64::from(self.plan.warmup) {
+                    let operation =
+                        Operation { placement: Placement::OutOfPlace, iteration, verified: false };
+                    prepared.enqueue(operation)?;
+                }
+                finish_all(prepared.as_mut(), deadline)?;
             }
-            finish_all(prepared.as_mut(), deadline)?;
         }
         Ok(())
     }
 
     /// Tuning pass: runs every size once while the backend captures the library's log.
     fn tuning_pass(&mut self, case: impl Fn(&Self, u64) -> Case) -> Result<(), RunError> {
+        for bytes in self.plan.sizes().take(MAX_TUNING_SIZES) {
+            // What is tried later would write into the log that is read here.
+            let case = case(self, bytes);
+            self.honoured(&case)?;
+        }
         self.world.barrier(self.deadline())?;
         if !self.backend.begin_log_capture() {
             return Ok(());
@@ -219,14 +231,16 @@ impl<'a> Session<'a> {
         let placement = Placement::OutOfPlace;
         for bytes in self.plan.sizes().take(MAX_TUNING_SIZES) {
             let case = case(self, bytes);
-            self.world.barrier(self.deadline())?;
-            let deadline = self.deadline();
-            let mut prepared = self.backend.prepare(&case);
-            prepared.enqueue(Operation { placement, iteration: 0, verified: false })?;
-            finish_all(prepared.as_mut(), deadline)?;
-            drop(prepared);
-            self.world.barrier(self.deadline())?;
-            self.backend.record_tuning_choice(&case)?;
+            for (_, case) in self.honoured(&case)?.cases {
+                self.world.barrier(self.deadline())?;
+                let deadline = self.deadline();
+                let mut prepared = self.backend.prepare(&case);
+                prepared.enqueue(Operation { placement, iteration: 0, verified: false })?;
+                finish_all(prepared.as_mut(), deadline)?;
+                drop(prepared);
+                self.world.barrier(self.deadline())?;
+                self.backend.record_tuning_choice(&case)?;
+            }
         }
         self.end_log_capture()
     }

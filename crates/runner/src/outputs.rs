@@ -337,7 +337,10 @@ impl Outputs {
         let flow = self.print(|output| output.row(&row))?;
         self.details(render::row_details(&row).filter(|_| row.shown));
         if forever {
-            let case = |row: &Row| (row.size, row.group, row.datatype, row.redop.clone(), row.root);
+            let case = |row: &Row| {
+                let given = row.variant.as_ref().map(|variant| variant.given.clone());
+                (row.size, row.group, row.datatype, row.redop.clone(), row.root, given)
+            };
             self.rows.retain(|earlier| case(earlier) != case(&row));
         }
         self.rows.push(row);

@@ -19,7 +19,7 @@ const TRIALS: usize = 300;
 const EARLY: usize = 80;
 /// Seeds on which the optimum must be found. The bar is 28 of 30 and is missed: 26 on these seeds, 171 of 180 on those by
 /// which the search's constants were chosen (bench/README.md). Less than this is a search that has become worse.
-const FOUND: usize = 25;
+const FOUND: usize = 26;
 /// What counts as found: this much slower than the optimum.
 const NEAR: f64 = 0.02;
 

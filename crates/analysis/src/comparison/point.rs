@@ -28,7 +28,7 @@ pub struct Point {
     /// Ranks, where they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<usize>,
-    /// What its run has unlike other runs of its file: settings, hosts.
+    /// What its calls were given; what its run has unlike other runs of its file: settings, hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     /// Bytes.
@@ -50,7 +50,7 @@ impl Point {
             root: row.root.or(rooted.then_some(0)),
             group: row.group,
             ranks: run.ranks_of(row),
-            variant: None,
+            variant: row.variant.clone(),
             size: row.size,
             in_place,
         }
@@ -74,7 +74,7 @@ impl Point {
 
     /// The same point of a run that is unlike others of its file.
     pub(super) fn of_variant(self, variant: Option<&String>) -> Point {
-        Point { variant: variant.cloned(), ..self }
+        Point { variant: variant.cloned().or(self.variant), ..self }
     }
 
     /// The same point on another number of ranks.

@@ -148,6 +148,10 @@ impl<'a> Context<'a> {
 
     /// The test, its ranks, hosts and devices, in a few words.
     pub(super) fn subject(&self) -> String {
+        let diagnosed = self.facts().any(|facts| facts.diagnostics.is_some());
+        if diagnosed && self.run.rows.is_empty() && self.run.test.name.is_none() {
+            return "a log with NCCL's own diagnostics".to_owned();
+        }
         let mut words = self.run.test_name().to_owned();
         if self.run.test.collective.is_some_and(|known| known.origin == Origin::Deduced) {
             words.push_str(" (by its columns)");
@@ -179,6 +183,9 @@ impl<'a> Context<'a> {
         }
         if let Some(group) = self.run.group() {
             words.push_str(&format!(", group {group}"));
+        }
+        if let Some(variant) = self.run.variant() {
+            words.push_str(&format!(", {variant}"));
         }
         if let Some(name) = self
             .run

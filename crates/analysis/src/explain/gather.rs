@@ -8,11 +8,13 @@ use nccl_plugin_abi::net_stats::NetStats;
 use super::page::share_topologies;
 
 /// Joins NCCL's lines of a source without a table to the table, where there is only one, and tables of
-/// one size each, which a loop over sizes leaves, to one table. Each communicator is a run of its own.
+/// one size each, which a loop over sizes leaves, to one table. Each communicator is a run of its own, and
+/// each variant.
 pub(super) fn gather(runs: &mut Vec<Measurement>) {
     join_library(runs);
     join_paths(runs);
-    *runs = runs.drain(..).flat_map(Measurement::communicators).collect();
+    let each = runs.drain(..).flat_map(Measurement::communicators);
+    *runs = each.flat_map(Measurement::variants).collect();
     join_sizes(runs);
     share_topologies(runs);
 }
@@ -109,6 +111,7 @@ fn goes_on(before: &Measurement, next: &Measurement) -> bool {
         && same(before.collective(), next.collective())
         && same(before.rank_count(), next.rank_count())
         && before.group() == next.group()
+        && before.variant() == next.variant()
         && before.hosts == next.hosts
         && before.copies == next.copies
         && (row.datatype, &row.op, row.root) == (last.datatype, &last.op, last.root)

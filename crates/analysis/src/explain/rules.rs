@@ -4,6 +4,8 @@
 mod agreement;
 mod algorithm;
 mod counters;
+mod degraded;
+mod diagnostics;
 mod dips;
 mod ends_early;
 mod failure;
@@ -19,6 +21,7 @@ mod not_there_yet;
 mod pairs;
 mod paths;
 mod placements_differ;
+mod queue_pairs;
 mod separate_runs;
 mod set_up;
 mod shortfall;
@@ -61,6 +64,9 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         half_port::check,
         network::check,
         uneven_links::check,
+        degraded::check,
+        diagnostics::check,
+        queue_pairs::check,
         mpi_transports::check,
         shortfall::check,
         memory::check,
@@ -75,6 +81,11 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Finding> {
         floor::check,
     ];
     rules.iter().flat_map(|rule| rule(context)).collect()
+}
+
+/// Whether NCCL's own diagnostics show a healthy machine; none where they measured nothing that has a known limit, and lost nothing.
+pub(super) fn healthy_by_diagnostics(context: &Context<'_>) -> Option<bool> {
+    diagnostics::healthy(context)
 }
 
 /// Whether NCCL uses one half of a port that shows as two NICs.

@@ -25,7 +25,8 @@ pub fn summary(record: Folded, name: Option<&str>) -> String {
     let status = end.as_ref().map_or(Status::Complete, |end| end.status);
     let run = Measurement::from_record(record, name.unwrap_or_default());
     let (runs, explanations) = explained(vec![run], &Hardware::default());
-    let (Some(run), Some(explanation)) = (runs.first(), explanations.first()) else {
+    let shown = shown(&runs);
+    let (Some(run), Some(explanation)) = (runs.get(shown), explanations.get(shown)) else {
         return "no size was measured".to_owned();
     };
     // Also of a run that failed behind it.
@@ -62,6 +63,22 @@ pub fn summary(record: Folded, name: Option<&str>) -> String {
     parts.join("; ")
 }
 
+/// Which run the line is about: the first, of variants one with wrong data, else the one that is fastest at its largest
+/// size.
+fn shown(runs: &[Measurement]) -> usize {
+    if runs.iter().any(|run| run.variant().is_none()) {
+        return 0;
+    }
+    let is_wrong = |run: &Measurement| run.out_of_bounds.is_some_and(|count| count > 0);
+    let time = |run: &Measurement| {
+        let row = run.rows.iter().max_by_key(|row| row.size)?;
+        row_mean(run, row, |half| half.time_us)
+    };
+    let timed = runs.iter().enumerate().filter_map(|(at, run)| Some((at, time(run)?)));
+    let fastest = timed.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(at, _)| at);
+    runs.iter().position(is_wrong).or(fastest).unwrap_or(0)
+}
+
 fn ended(status: Status) -> &'static str {
     match status {
         Status::Complete => "",
@@ -92,7 +109,8 @@ fn speed(run: &Measurement, explanation: &Explanation) -> String {
     // The time of an operation that moves next to nothing says more than its bandwidth.
     let us = us.filter(|_| row.size <= LATENCY_FLOOR_BYTES);
     let us = us.map_or(String::new(), |us| format!(", {us}"));
-    format!("{}{best}", at(&format!("{} GB/s{us}", rate(value)), row))
+    let variant = run.variant().map_or(String::new(), |variant| format!("{variant}: "));
+    format!("{variant}{}{best}", at(&format!("{} GB/s{us}", rate(value)), row))
 }
 
 fn at(figure: &str, row: &Row) -> String {

@@ -74,6 +74,12 @@ pub(super) fn verdict(context: &Context<'_>, findings: &[Finding]) -> Verdict {
         // A log without any figure says what may be slow, and not that it is. Nor do a dip or samples that vary: they are
         // beside many healthy results, and without a limit nobody knows whether this is one.
         (None, None) if has_figures && findings.iter().any(loses_speed) => Verdict::Slow,
+        // NCCL's own diagnostics are measurements.
+        (None, None) if !has_figures => match rules::healthy_by_diagnostics(context) {
+            Some(true) => Verdict::Healthy,
+            Some(false) => Verdict::Slow,
+            None => Verdict::Unknown,
+        },
         (None, None) => Verdict::Unknown,
     }
 }

@@ -17,6 +17,9 @@ pub(crate) fn of_run(run: &Measurement) -> Option<(Machine, Vec<String>)> {
     if run.devices.iter().any(|device| device.name != *name) {
         return None;
     }
+    if ranks_share_gpus(run) {
+        return None;
+    }
     let hosts = run.hosts.filter(|hosts| *hosts > 0)?;
     let recorded = run.machine.as_ref();
     let per_host = run.rank_count().filter(|ranks| ranks.is_multiple_of(hosts))? / hosts;
@@ -63,6 +66,14 @@ pub(crate) fn of_run(run: &Measurement) -> Option<(Machine, Vec<String>)> {
         };
     assumed.extend(of_topology_dump::complete(&mut machine, run));
     Some((machine, assumed))
+}
+
+/// Whether two ranks have one GPU: they take turns on it, so that no limit of a link holds. An address without its domain may be
+/// that of several GPUs (Grace Hopper: bus 1 of each domain).
+fn ranks_share_gpus(run: &Measurement) -> bool {
+    let mut seen = BTreeSet::new();
+    let whole = run.devices.iter().filter(|device| device.address.contains(':'));
+    whole.into_iter().any(|device| !seen.insert((&device.host, device.device, &device.address)))
 }
 
 /// Whether the switches multicast, where NCCL's log says so of every GPU alike.

@@ -2,6 +2,7 @@
 //! Not the figures: times and bandwidths differ, so only their form and their columns are compared.
 
 mod differences;
+mod published;
 mod report;
 mod run;
 mod table;

@@ -12,3 +12,4 @@ mod refusal;
 mod rocm;
 mod scale;
 mod shims;
+mod variants;

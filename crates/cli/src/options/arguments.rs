@@ -4,10 +4,9 @@
 use std::path::PathBuf;
 
 use busbw_core::{
-    Benchmark,
     environment::BACKEND,
     fault::Fault,
-    plan::{BackendChoice, Memory, Style},
+    plan::{BackendChoice, Memory, NcclTestsRelease},
 };
 use busbw_render::Units;
 use busbw_runner::request::{Output, Talk};
@@ -17,8 +16,13 @@ use clap::{
 };
 
 use super::{
-    BadOption, Environment, integer, launching::LaunchingArguments, osu::OsuArguments,
+    BadOption, Environment, calls,
+    calls::CallArguments,
+    integer,
+    launching::LaunchingArguments,
+    osu::OsuArguments,
     pairing::PairingArguments,
+    table_form::{releases, units_words},
 };
 
 /// `--buffers`: of the ranks that begin, and of those that answer.
@@ -194,6 +198,9 @@ pub struct BenchArguments {
     /// or Gb/s (1e9 bits, as links are sold). Records, CSV and JSON have GB/s always
     #[arg(long, value_name = "UNIT", value_parser = units_words(), hide_possible_values = true, conflicts_with_all = ["csv", "json"], help_heading = "Output")]
     pub units: Option<Units>,
+    /// The release of nccl-tests whose form the table has: 2.19.6 or 2.20.0
+    #[arg(long = "nccl-tests-version", value_name = "VERSION", value_parser = releases(), hide_possible_values = true, help_heading = "Output")]
+    pub nccl_tests_version: Option<NcclTestsRelease>,
     /// Print the table and errors, and nothing else
     #[arg(short, long, conflicts_with = "verbose", help_heading = "Output")]
     pub quiet: bool,
@@ -216,9 +223,12 @@ pub struct BenchArguments {
     /// Register buffers: 1 local, 2 symmetric
     #[arg(short = 'R', long = "local_register", value_name = "0-2", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
     pub local_register: Option<i64>,
-    /// CTA policy
-    #[arg(short = 'x', long = "cta_policy", value_name = "0-2", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
-    pub cta_policy: Option<i64>,
+    /// CTA policy; several, such as auto,1,2, are policies of calls, a row each
+    #[arg(short = 'x', long = "cta_policy", value_name = "0-2", value_parser = calls::policy, value_delimiter = ',', allow_negative_numbers = true, help_heading = "Libraries and devices")]
+    pub cta_policy: Option<Vec<i64>>,
+    /// What NCCL's calls are given.
+    #[command(flatten)]
+    pub calls: CallArguments,
     /// Device-API kernel; needs -R 2
     #[arg(short = 'D', long = "device_implementation", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
     pub device_implementation: Option<i64>,
@@ -348,36 +358,6 @@ impl BenchArguments {
             (_, true) => Talk::Verbose,
             _ => Talk::Usual,
         }
-    }
-}
-
-/// `--units`' words.
-pub(super) fn units_words() -> impl TypedValueParser<Value = Units> {
-    PossibleValuesParser::new(Units::ALL.map(Units::name))
-        .map(|word| Units::from_name(&word).unwrap_or_default())
-}
-
-/// The unit of a table's bandwidths.
-///
-/// # Errors
-/// A unit was asked for, and the table has no column of bandwidths, or another program's header.
-pub fn units_of(
-    benchmark: Benchmark,
-    style: Style,
-    latency: bool,
-    asked: Option<Units>,
-) -> Result<Units, String> {
-    let Some(units) = asked else { return Ok(Units::default()) };
-    let only_gigabytes = match benchmark {
-        _ if style == Style::Osu => Some("OSU's tables have units of their own"),
-        Benchmark::Pairs => Some("the matrix and its sentences are in GB/s"),
-        Benchmark::Messages(test) if test.is_latency() => Some("this table has no bandwidth"),
-        Benchmark::Collective(_) if latency => Some("this table has no bandwidth"),
-        _ => None,
-    };
-    match only_gigabytes {
-        Some(why) => Err(format!("--units {}: {why}: leave it out", units.name())),
-        None => Ok(units),
     }
 }
 

@@ -65,8 +65,11 @@ fn default_of(option: &str, benchmark: Benchmark, style: Style) -> Option<&'stat
         ("per_iteration" | "per_iteration_skip" | "timestamps" | "cpu_time" | "memory", _) => "0",
         ("parallel_init" | "stream_null" | "device_implementation", _) => "0",
         ("cta_policy", _) => "-1, NCCL decides",
+        ("algorithm", _) => "auto",
+        ("min_ctas" | "max_ctas", _) => "auto, NCCL decides",
         ("device_cta_count", _) => "16",
         ("units", _) => "GB/s",
+        ("nccl_tests_version", _) => "2.19.6",
         _ => return None,
     })
 }

@@ -1,5 +1,5 @@
 //! The environment variables that busbw itself reads, one documented field each.
-//! Not NCCL's and UCX's own: those go to the libraries, to the record and to `busbw_lint`.
+//! Not NCCL's and UCX's own, but for two that make an option void: those go to the libraries, to the record and to `busbw_lint`.
 
 use busbw_core::environment::{BACKEND, NO_RECORD, RELAYED};
 use busbw_job::launched::Launched;
@@ -23,6 +23,8 @@ pub struct Environment {
     pub matrix_scale: Option<String>,
     /// NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: 1 prints every rank's bytes and bandwidth.
     pub traffic_summary: Option<String>,
+    /// Those of NCCL_ALGO and NCCL_PROTO that are set: NCCL then chooses by them alone.
+    pub choosing: Vec<&'static str>,
     /// BUSBW_BACKEND: the backend where the options name none.
     pub backend: Option<String>,
     /// BUSBW_NO_RECORD: 1 writes no record.
@@ -49,6 +51,10 @@ impl Environment {
             matrix_file: lookup("NCCL_TESTS_ALLTOALLV_MATRIX_FILE"),
             matrix_scale: lookup("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE"),
             traffic_summary: lookup("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"),
+            choosing: ["NCCL_ALGO", "NCCL_PROTO"]
+                .into_iter()
+                .filter(|name| lookup(name).is_some_and(|value| !value.is_empty()))
+                .collect(),
             backend: lookup(BACKEND).filter(|name| !name.trim().is_empty()),
             no_record: is_set(NO_RECORD),
             relayed: is_set(RELAYED),

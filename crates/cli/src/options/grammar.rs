@@ -183,7 +183,7 @@ fn commands() -> Vec<Grammar> {
         ),
         with(
             LintArguments::augment_args(Grammar::new("lint")),
-            "Find mistakes in NCCL_* and UCX_* settings of scripts and jobs",
+            "Find mistakes in NCCL_*, RCCL_* and UCX_* settings of scripts",
             &help::LINT,
         ),
         with(

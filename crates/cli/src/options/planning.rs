@@ -20,6 +20,7 @@ mod request;
 mod timing;
 mod values;
 mod variables;
+mod variants;
 mod waivers;
 
 use busbw_core::{
@@ -36,7 +37,8 @@ use self::{
 };
 use super::{
     BenchArguments, Environment,
-    arguments::{Binding, units_of},
+    arguments::Binding,
+    table_form::{release_of, units_of},
 };
 use busbw_runner::request::{Output, Request};
 
@@ -111,6 +113,9 @@ fn assemble(
     let (a, environment) = (asked.arguments, asked.environment);
     let (min_bytes, max_bytes, step) = part.sizes;
     let (iterations, warmup, messaging) = part.loops;
+    let nccl_tests_version =
+        release_of(asked.benchmark, asked.style, part.latency, a.nccl_tests_version)
+            .map_err(BadOption::new)?;
     let plan = Plan {
         benchmark: asked.benchmark,
         program: asked.program.to_owned(),
@@ -164,6 +169,8 @@ fn assemble(
         latency: part.latency,
         pairing: part.pairing,
         osu: part.osu,
+        nccl_tests_version,
+        variants: variants::of(asked, ranks)?,
     };
     ranks.checked(&plan, a.fault)?;
     Ok(plan)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use busbw_render::Units;
 use clap::Args;
 
-use super::arguments::units_words;
+use super::table_form::units_words;
 
 /// Options of `busbw show`.
 #[derive(Debug, Clone, Args)]

@@ -25,6 +25,7 @@ use self::{
 use crate::options::CheckArguments;
 use busbw_core::exit::ExitError;
 use busbw_core::printable::Printable;
+use busbw_nccl_releases::PluginKind;
 use busbw_render::{answer, findings};
 use busbw_runner::backend::net::Wanted;
 
@@ -46,6 +47,8 @@ struct CheckReport {
     path: String,
     versions: Vec<u32>,
     checked: u32,
+    /// Symbols of other kinds of plugins in the library, which no rule checks.
+    not_checked: Vec<String>,
     passed: usize,
     failed: usize,
     waived: usize,
@@ -76,6 +79,7 @@ pub fn run(arguments: &CheckArguments) -> Result<Exit> {
         path: asked.word.clone(),
         versions: described.versions.clone(),
         checked: described.version,
+        not_checked: described.others.clone(),
         passed: 0,
         failed: 0,
         waived: 0,
@@ -109,13 +113,34 @@ pub fn run(arguments: &CheckArguments) -> Result<Exit> {
 
 fn head(report: &CheckReport) -> String {
     let versions: Vec<String> = report.versions.iter().map(|v| format!("v{v}")).collect();
-    format!(
+    let mut head = format!(
         "# net plugin {} ({}), tables {}; checked by v{}\n",
         report.plugin,
         report.path,
         versions.join(" "),
         report.checked
-    )
+    );
+    if !report.not_checked.is_empty() {
+        head += &format!("# not checked: {}\n", named(&report.not_checked).join(", "));
+    }
+    head
+}
+
+/// Each symbol with what it is for.
+fn named(symbols: &[String]) -> Vec<String> {
+    let what = |symbol: &str| {
+        let kinds = [
+            (PluginKind::Gin, "sends that a GPU begins"),
+            (PluginKind::Rma, "one-sided operations"),
+            (PluginKind::CollNet, "reductions in the network"),
+            (PluginKind::Tuner, "choice of algorithms"),
+            (PluginKind::Profiler, "events"),
+            (PluginKind::Env, "variables"),
+        ];
+        let found = kinds.iter().find(|(kind, _)| symbol.starts_with(kind.symbol()));
+        found.map_or("", |(_, what)| what)
+    };
+    symbols.iter().map(|symbol| format!("{symbol} ({})", what(symbol))).collect()
 }
 
 fn finding(rule: &Rule, outcome: RuleOutcome, plugin: &str) -> Finding {

@@ -154,7 +154,9 @@ impl Prepared {
 
     /// Rows of a launch.
     pub(crate) fn rows(&self) -> u64 {
-        self.plan().size_count().saturating_mul(self.plan().sweeps().len() as u64)
+        let plan = self.plan();
+        let cases = plan.sweeps().len() * plan.variants.len().max(1);
+        plan.size_count().saturating_mul(cases as u64)
     }
 
     /// The backend.

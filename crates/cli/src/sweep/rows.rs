@@ -37,6 +37,7 @@ pub fn rows(turns: &[Turns], baseline: Option<usize>) -> Vec<SizeRow> {
         if first.benchmark.collective().is_some() {
             case.extend([first.redop.clone(), first.root.to_string()]);
         }
+        case.extend(first.variant.as_ref().map(|variant| variant.given.to_string()));
         rows.push(SizeRow { size: first.size, case, cells });
     }
     // If all rows are of one case, its name is left out.

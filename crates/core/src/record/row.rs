@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{DeviceCounters, Figures, HostCounters, figure};
 use crate::{
-    Benchmark, Collective, DataType, messages::Messages, pairs::assessment::PairsAssessment,
+    Benchmark, Collective, DataType,
+    messages::Messages,
+    pairs::assessment::PairsAssessment,
+    plan::{AlgorithmEvidence, Variant},
 };
 use busbw_stats::Summary;
 
@@ -42,6 +45,9 @@ pub struct Row {
     pub root: i64,
     /// Local time at which the row was complete, `%Y-%m-%d %H:%M:%S`.
     pub finished: String,
+    /// What its calls were given, where the run has variants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<RowVariant>,
     /// Why the case did not run; such a row has no halves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waived: Option<String>,
@@ -85,6 +91,17 @@ impl Row {
         let in_place = self.in_place.as_ref().filter(|_| valid);
         self.out_of_place.iter().chain(in_place).filter(|_| self.size > 0)
     }
+}
+
+/// The variant of a row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowVariant {
+    /// What every call was given.
+    #[serde(flatten)]
+    pub given: Variant,
+    /// Whether NCCL's log says that the algorithm ran which was asked for; none where the choice was NCCL's, or nothing ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<AlgorithmEvidence>,
 }
 
 /// One placement of a row: its figures, and what was measured for them.

@@ -1,15 +1,15 @@
 //! A communicator's configuration, and the C structures for it and for predictions.
 //! Not environment variables: those are NCCL's own.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint};
 
 /// The version whose header the structures below are transcribed from: 2.30.
 pub const HEADER_VERSION: u32 = 23007;
 
 /// NCCL_CONFIG_UNDEF_INT.
-const UNDEFINED: c_int = c_int::MIN;
-/// The magic number of an initialised ncclConfig_t.
-const CONFIG_MARK: c_uint = 0xcafe_beef;
+pub(super) const UNDEFINED: c_int = c_int::MIN;
+/// The magic number of an initialised ncclConfig_t or ncclCollConfig_t (NCCL_API_MAGIC).
+pub(super) const CONFIG_MARK: c_uint = 0xcafe_beef;
 /// The magic number of an initialised ncclSimInfo_t.
 const PREDICTION_MARK: c_uint = 0x7468_5283;
 
@@ -49,14 +49,16 @@ pub(crate) struct RawConfig {
     graph_usage_mode: c_int,
     num_rma_contexts: c_int,
     max_p2p_peers: c_int,
+    /// It lies where earlier releases pad: unset, or NCCL reads what happens to be there.
+    graph_stream_ordering: c_int,
 }
 
 impl RawConfig {
     /// For a library of version code `library`: fields that it does not know stay unset, and the
     /// structure has the library's version.
     pub(crate) fn new(config: &Config, library: u32) -> RawConfig {
-        let since = |version: u32, value: Option<c_int>| {
-            value.filter(|_| library >= version).unwrap_or(UNDEFINED)
+        let where_known = |field: &str, value: Option<c_int>| {
+            value.filter(|_| has_field(field, library)).unwrap_or(UNDEFINED)
         };
         RawConfig {
             size: size_of::<RawConfig>(),
@@ -72,20 +74,27 @@ impl RawConfig {
             traffic_class: UNDEFINED,
             comm_name: std::ptr::null(),
             collnet_enable: UNDEFINED,
-            cta_policy: since(22700, config.cta_policy),
+            cta_policy: where_known("CTAPolicy", config.cta_policy),
             shrink_share: UNDEFINED,
             nvls_ctas: UNDEFINED,
             channels_per_net_peer: UNDEFINED,
-            nvlink_centric: since(22800, config.nvlink_centric.then_some(1)),
+            nvlink_centric: where_known("nvlinkCentricSched", config.nvlink_centric.then_some(1)),
             graph_usage_mode: UNDEFINED,
             num_rma_contexts: UNDEFINED,
-            max_p2p_peers: since(23000, config.max_p2p_peers),
+            max_p2p_peers: where_known("maxP2pPeers", config.max_p2p_peers),
+            graph_stream_ordering: UNDEFINED,
         }
     }
 
     pub(crate) fn as_mut_ptr(&mut self) -> *mut RawConfig {
         std::ptr::from_mut(self)
     }
+}
+
+/// Whether ncclConfig_t of a library of this version code has a field.
+fn has_field(name: &str, library: u32) -> bool {
+    busbw_nccl_releases::fields("ncclConfig_t")
+        .any(|field| field.name == name && field.first.code() <= library)
 }
 
 /// ncclSimInfo_t of 2.22 and later.
@@ -110,19 +119,48 @@ impl RawPrediction {
     }
 }
 
-/// The layout is the C header's: 8-byte pointers, no packing.
-const _: () = {
-    assert!(size_of::<*mut c_void>() == 8);
-    assert!(std::mem::offset_of!(RawConfig, blocking) == 16);
-    assert!(std::mem::offset_of!(RawConfig, net_name) == 32);
-    assert!(std::mem::offset_of!(RawConfig, comm_name) == 48);
-    assert!(std::mem::offset_of!(RawConfig, nvlink_centric) == 76);
-    assert!(std::mem::offset_of!(RawPrediction, time) == 16);
-};
+/// Bytes and fields of a structure in a release, as its library has them: (name, offset), ascending.
+#[cfg(test)]
+pub(super) fn layout_in(release: u32, structure: &str) -> (usize, Vec<(&'static str, usize)>) {
+    let there = busbw_nccl_releases::fields(structure).filter(|field| {
+        let gone = field.removed.is_some_and(|removed| removed.code() <= release);
+        field.first.code() <= release && !gone
+    });
+    let (whole, mut fields): (Vec<_>, Vec<_>) = there.partition(|field| field.name == "-");
+    fields.sort_by_key(|field| field.offset);
+    let bytes = whole.iter().map(|field| field.bytes).sum();
+    (bytes, fields.iter().map(|field| (field.name, field.offset)).collect())
+}
+
+/// Asserts that a structure has the bytes and the fields of a release, each at its place.
+#[cfg(test)]
+macro_rules! holds_layout {
+    ($release:expr, $type:ty, $structure:literal: $($name:literal $field:ident),+) => {
+        let fields = vec![$(($name, std::mem::offset_of!($type, $field))),+];
+        assert_eq!($crate::nccl::config::layout_in($release, $structure), (size_of::<$type>(), fields));
+    };
+}
+#[cfg(test)]
+pub(super) use holds_layout;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// NCCL reads as many bytes as its release of the header has, so that every field of it must be set.
+    #[test]
+    fn fields_are_those_of_the_release() {
+        holds_layout!(HEADER_VERSION, RawConfig, "ncclConfig_t": "size" size, "magic" mark,
+            "version" version, "blocking" blocking, "cgaClusterSize" cga_cluster_size,
+            "minCTAs" min_ctas, "maxCTAs" max_ctas, "netName" net_name, "splitShare" split_share,
+            "trafficClass" traffic_class, "commName" comm_name, "collnetEnable" collnet_enable,
+            "CTAPolicy" cta_policy, "shrinkShare" shrink_share, "nvlsCTAs" nvls_ctas,
+            "nChannelsPerNetPeer" channels_per_net_peer, "nvlinkCentricSched" nvlink_centric,
+            "graphUsageMode" graph_usage_mode, "numRmaCtx" num_rma_contexts,
+            "maxP2pPeers" max_p2p_peers, "graphStreamOrdering" graph_stream_ordering);
+        holds_layout!(HEADER_VERSION, RawPrediction, "ncclSimInfo_t": "size" size, "magic" mark,
+            "version" version, "estimatedTime" time);
+    }
 
     #[test]
     fn an_older_library_is_not_told_what_it_does_not_know() {

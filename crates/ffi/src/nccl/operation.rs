@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_void};
 use busbw_core::{DataType, ReduceOp};
 
 use super::{
+    call_config::CallConfig,
     communicator::Communicator,
     library::{NcclError, call},
 };
@@ -36,6 +37,18 @@ pub struct Operation<'a> {
     pub count: usize,
     /// The stream.
     pub stream: &'a Stream,
+    /// What the call is given beside; only where [`super::Nccl::takes_call_configs`]. Sends and receives ignore it.
+    pub config: Option<&'a CallConfig>,
+}
+
+/// Calls an operation, or its form that takes a configuration where there is one.
+macro_rules! operate {
+    ($nccl:expr, $config:expr, $plain:ident, $configured:ident($($argument:expr),* $(,)?)) => {
+        match $config {
+            None => call!($nccl, $plain($($argument),*)),
+            Some(config) => call!($nccl, $configured($($argument),*, config.as_ptr())),
+        }
+    };
 }
 
 impl Operation<'_> {
@@ -102,9 +115,11 @@ impl Communicator {
         let o = operation;
         let (send, recv) = (o.checked("all_reduce", send, 1)?, o.checked("all_reduce", recv, 1)?);
         let stream = o.stream.handle();
-        call!(
+        operate!(
             self.nccl,
-            all_reduce(send, recv, o.count, o.datatype(), operator.0, self.handle, stream)
+            o.config,
+            all_reduce,
+            all_reduce_config(send, recv, o.count, o.datatype(), operator.0, self.handle, stream)
         )
     }
 
@@ -123,9 +138,11 @@ impl Communicator {
         let o = operation;
         let (send, recv) = (o.checked("reduce", send, 1)?, o.checked("reduce", recv, 1)?);
         let (root, stream) = (root as c_int, o.stream.handle());
-        call!(
+        operate!(
             self.nccl,
-            reduce(send, recv, o.count, o.datatype(), operator.0, root, self.handle, stream)
+            o.config,
+            reduce,
+            reduce_config(send, recv, o.count, o.datatype(), operator.0, root, self.handle, stream)
         )
     }
 
@@ -143,7 +160,12 @@ impl Communicator {
         let o = operation;
         let (send, recv) = (o.checked("broadcast", send, 1)?, o.checked("broadcast", recv, 1)?);
         let (root, stream) = (root as c_int, o.stream.handle());
-        call!(self.nccl, broadcast(send, recv, o.count, o.datatype(), root, self.handle, stream))
+        operate!(
+            self.nccl,
+            o.config,
+            broadcast,
+            broadcast_config(send, recv, o.count, o.datatype(), root, self.handle, stream)
+        )
     }
 
     /// Every rank gets its share of the reduction; `count` is a share's.
@@ -161,9 +183,19 @@ impl Communicator {
         let send = o.checked("reduce_scatter", send, self.ranks())?;
         let recv = o.checked("reduce_scatter", recv, 1)?;
         let stream = o.stream.handle();
-        call!(
+        operate!(
             self.nccl,
-            reduce_scatter(send, recv, o.count, o.datatype(), operator.0, self.handle, stream)
+            o.config,
+            reduce_scatter,
+            reduce_scatter_config(
+                send,
+                recv,
+                o.count,
+                o.datatype(),
+                operator.0,
+                self.handle,
+                stream
+            )
         )
     }
 
@@ -181,7 +213,12 @@ impl Communicator {
         let send = o.checked("all_gather", send, 1)?;
         let recv = o.checked("all_gather", recv, self.ranks())?;
         let stream = o.stream.handle();
-        call!(self.nccl, all_gather(send, recv, o.count, o.datatype(), self.handle, stream))
+        operate!(
+            self.nccl,
+            o.config,
+            all_gather,
+            all_gather_config(send, recv, o.count, o.datatype(), self.handle, stream)
+        )
     }
 
     /// Every rank sends a different chunk to every rank; `count` is one chunk's. Only where
@@ -199,7 +236,12 @@ impl Communicator {
         let send = o.checked("all_to_all", send, self.ranks())?;
         let recv = o.checked("all_to_all", recv, self.ranks())?;
         let stream = o.stream.handle();
-        call!(self.nccl, all_to_all(send, recv, o.count, o.datatype(), self.handle, stream))
+        operate!(
+            self.nccl,
+            o.config,
+            all_to_all,
+            all_to_all_config(send, recv, o.count, o.datatype(), self.handle, stream)
+        )
     }
 
     /// The root gets the concatenation of all; only where [`Communicator::has_own_exchanges`].
@@ -217,7 +259,12 @@ impl Communicator {
         let chunks = if self.rank() == root { self.ranks() } else { 0 };
         let (send, recv) = (o.checked("gather", send, 1)?, o.checked("gather", recv, chunks)?);
         let (root, stream) = (root as c_int, o.stream.handle());
-        call!(self.nccl, gather(send, recv, o.count, o.datatype(), root, self.handle, stream))
+        operate!(
+            self.nccl,
+            o.config,
+            gather,
+            gather_config(send, recv, o.count, o.datatype(), root, self.handle, stream)
+        )
     }
 
     /// Every rank gets its chunk of the root's buffer; only where
@@ -236,7 +283,12 @@ impl Communicator {
         let chunks = if self.rank() == root { self.ranks() } else { 0 };
         let (send, recv) = (o.checked("scatter", send, chunks)?, o.checked("scatter", recv, 1)?);
         let (root, stream) = (root as c_int, o.stream.handle());
-        call!(self.nccl, scatter(send, recv, o.count, o.datatype(), root, self.handle, stream))
+        operate!(
+            self.nccl,
+            o.config,
+            scatter,
+            scatter_config(send, recv, o.count, o.datatype(), root, self.handle, stream)
+        )
     }
 
     /// Whether the library has alltoall, gather and scatter of its own (2.28 and later).

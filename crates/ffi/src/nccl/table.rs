@@ -1,9 +1,13 @@
-//! NCCL's functions with the types of its public header (nccl.h of 2.28; RCCL has the same names).
+//! NCCL's functions with the types of its public header (nccl.h of 2.28, of 2.32 for those that end
+//! in Config; RCCL has the same names).
 //! Not what they are called for.
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::config::{RawConfig, RawPrediction};
+use super::{
+    call_config::RawCallConfig,
+    config::{RawConfig, RawPrediction},
+};
 use crate::library::table;
 
 /// A communicator, a window, a registration.
@@ -58,6 +62,22 @@ table! {
             (*const c_void, *mut c_void, usize, c_int, c_int, Handle, Handle) -> c_int;
         scatter = [c"ncclScatter"]
             (*const c_void, *mut c_void, usize, c_int, c_int, Handle, Handle) -> c_int;
+        all_reduce_config = [c"ncclAllReduceConfig"]
+            (*const c_void, *mut c_void, usize, c_int, c_int, Handle, Handle, *const RawCallConfig) -> c_int;
+        reduce_config = [c"ncclReduceConfig"]
+            (*const c_void, *mut c_void, usize, c_int, c_int, c_int, Handle, Handle, *const RawCallConfig) -> c_int;
+        broadcast_config = [c"ncclBroadcastConfig"]
+            (*const c_void, *mut c_void, usize, c_int, c_int, Handle, Handle, *const RawCallConfig) -> c_int;
+        reduce_scatter_config = [c"ncclReduceScatterConfig"]
+            (*const c_void, *mut c_void, usize, c_int, c_int, Handle, Handle, *const RawCallConfig) -> c_int;
+        all_gather_config = [c"ncclAllGatherConfig"]
+            (*const c_void, *mut c_void, usize, c_int, Handle, Handle, *const RawCallConfig) -> c_int;
+        all_to_all_config = [c"ncclAlltoAllConfig"]
+            (*const c_void, *mut c_void, usize, c_int, Handle, Handle, *const RawCallConfig) -> c_int;
+        gather_config = [c"ncclGatherConfig"]
+            (*const c_void, *mut c_void, usize, c_int, c_int, Handle, Handle, *const RawCallConfig) -> c_int;
+        scatter_config = [c"ncclScatterConfig"]
+            (*const c_void, *mut c_void, usize, c_int, c_int, Handle, Handle, *const RawCallConfig) -> c_int;
         send = [c"ncclSend"] (*const c_void, usize, c_int, c_int, Handle, Handle) -> c_int;
         recv = [c"ncclRecv"] (*mut c_void, usize, c_int, c_int, Handle, Handle) -> c_int;
         reset_debug = [c"ncclResetDebugInit"] () -> ();

@@ -7,6 +7,7 @@ use std::{
     path::Path,
 };
 
+use busbw_nccl_releases::PluginKind;
 use nccl_plugin_abi::net::{HANDLE_BYTES, SYMBOLS};
 
 use super::{
@@ -80,6 +81,20 @@ impl Plugin {
         let library = found(word)?;
         let has = |version: &u32| table(&library, *version).is_some();
         Ok(VERSIONS.into_iter().filter(has).collect())
+    }
+
+    /// Symbols of other kinds of NCCL's plugins that the library has too. Nothing is started.
+    ///
+    /// # Errors
+    /// The system's loader cannot open it.
+    pub fn other_interfaces(word: &str) -> Result<Vec<(PluginKind, String)>, LoadError> {
+        let library = found(word)?;
+        let has = |symbol: &str| {
+            CString::new(symbol).is_ok_and(|symbol| library.address(&symbol).is_some())
+        };
+        let mut symbols = busbw_nccl_releases::symbols();
+        symbols.retain(|(kind, symbol)| *kind != PluginKind::Net && has(symbol));
+        Ok(symbols)
     }
 
     /// The path that was passed to the loader.

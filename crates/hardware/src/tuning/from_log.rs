@@ -8,6 +8,8 @@ use crate::machine::Machine;
 use crate::topology::NcclPath;
 use busbw_library_logs::{nccl as nccl_log, nccl::NcclFacts};
 
+const UNKNOWN_RELEASE: &str = "a release of NCCL whose model is known, 2.18 to 2.30";
+
 /// The communicator of a run with a log. Graphs in the log (GRAPH) and channels (INIT) replace inferred
 /// ones. Where ranks found different graphs the slowest counts, as in NCCL.
 ///
@@ -19,7 +21,7 @@ pub fn from_log(
     placement: &RankPlacement,
 ) -> Result<Inferred, Vec<String>> {
     let version = facts.versions.first().and_then(|said| Version::from_text(&said.what.text));
-    let version = version.ok_or_else(|| vec!["NCCL's version, 2.18 or later".to_owned()])?;
+    let version = version.ok_or_else(|| vec![UNKNOWN_RELEASE.to_owned()])?;
     let mut inferred = infer(machine, placement, version)?;
     inferred.apply_log(facts);
     Ok(inferred)
@@ -100,6 +102,6 @@ mod tests {
         assert_eq!(comm.channels, 22);
         assert!(got.guessed.is_empty());
         let silent = from_log(&NcclFacts::default(), &machine, &RankPlacement::new(1, 2));
-        assert_eq!(silent, Err(vec!["NCCL's version, 2.18 or later".to_owned()]));
+        assert_eq!(silent, Err(vec![UNKNOWN_RELEASE.to_owned()]));
     }
 }

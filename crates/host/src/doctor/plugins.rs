@@ -3,6 +3,7 @@
 
 use busbw_core::finding::Finding;
 use busbw_ffi::search::{self, Candidate, Kind, Standing};
+use busbw_nccl_releases::{PluginKind, versions_tried};
 
 use super::{
     Node,
@@ -17,10 +18,7 @@ struct Plugin {
     kind: Kind,
     name: &'static str,
     variable: &'static str,
-    symbol: &'static str,
-    /// NCCL releases from which on these versions of the symbol are tried: NCCL's src/plugin/*.cc at
-    /// its tags v2.13 to v2.30.
-    tried: &'static [(Version, u32, u32)],
+    interface: PluginKind,
 }
 
 const PLUGINS: [Plugin; 3] = [
@@ -28,44 +26,19 @@ const PLUGINS: [Plugin; 3] = [
         kind: Kind::NetPlugin,
         name: "net plugin",
         variable: "NCCL_NET_PLUGIN",
-        symbol: "ncclNetPlugin_v",
-        tried: &[
-            (Version::new(2, 13, 0), 5, 6),
-            (Version::new(2, 19, 0), 5, 7),
-            (Version::new(2, 20, 0), 5, 8),
-            (Version::new(2, 24, 0), 5, 9),
-            (Version::new(2, 26, 0), 6, 10),
-            (Version::new(2, 28, 0), 6, 11),
-            (Version::new(2, 30, 0), 6, 12),
-        ],
+        interface: PluginKind::Net,
     },
     Plugin {
         kind: Kind::TunerPlugin,
         name: "tuner plugin",
         variable: "NCCL_TUNER_PLUGIN",
-        symbol: "ncclTunerPlugin_v",
-        tried: &[
-            (Version::new(2, 19, 0), 1, 1),
-            (Version::new(2, 21, 0), 2, 2),
-            (Version::new(2, 22, 0), 2, 3),
-            (Version::new(2, 24, 0), 2, 4),
-            (Version::new(2, 28, 0), 2, 5),
-            (Version::new(2, 30, 0), 2, 6),
-        ],
+        interface: PluginKind::Tuner,
     },
     Plugin {
         kind: Kind::ProfilerPlugin,
         name: "profiler plugin",
         variable: "NCCL_PROFILER_PLUGIN",
-        symbol: "ncclProfiler",
-        tried: &[
-            (Version::new(2, 23, 0), 1, 1),
-            (Version::new(2, 24, 0), 1, 2),
-            (Version::new(2, 26, 0), 1, 3),
-            (Version::new(2, 27, 0), 1, 4),
-            (Version::new(2, 28, 0), 1, 5),
-            (Version::new(2, 29, 0), 1, 6),
-        ],
+        interface: PluginKind::Profiler,
     },
 ];
 
@@ -112,7 +85,8 @@ fn one(plugin: &Plugin, node: &Node) -> Vec<Finding> {
 }
 
 fn judge(plugin: &Plugin, used: &Candidate, nccl: Option<Version>) -> Finding {
-    let Plugin { name, symbol, tried, .. } = plugin;
+    let name = plugin.name;
+    let symbol = plugin.interface.symbol();
     let path = used.path.display();
     let mut versions: Vec<u32> =
         used.symbols.iter().filter_map(|s| version_of(s, symbol)).collect();
@@ -128,35 +102,33 @@ fn judge(plugin: &Plugin, used: &Candidate, nccl: Option<Version>) -> Finding {
         let why = format!("{seen}; the NCCL version that loads it is not known");
         return ABOUT.unknown(name, why, &confirm);
     };
-    let range = tried.iter().rfind(|(from, ..)| nccl >= *from);
-    match range {
-        Some((_, from, to)) if versions.iter().any(|v| (from..=to).contains(&v)) => {
-            ABOUT.fine(name, format!("{seen}: loaded by NCCL {nccl}, which tries v{from} to v{to}"))
-        }
-        _ => {
-            let tries = range
-                .map_or("no such plugin".to_owned(), |(_, from, to)| format!("v{from} to v{to}"));
-            ABOUT.slow(
-                name,
-                format!("{seen}; NCCL {nccl} tries {tries}"),
-                &Advice {
-                    cost: "NCCL ignores it, uses its built-in one, and reports it only in its log",
-                    remedy: "use a build of the plugin for this NCCL, or another NCCL",
-                    confirm: &confirm,
-                },
-            )
-        }
+    if busbw_nccl_releases::releases().first().is_none_or(|oldest| nccl < *oldest) {
+        let why = format!("{seen}; which versions NCCL {nccl} tries is not known");
+        return ABOUT.unknown(name, why, &confirm);
     }
+    let tried = versions_tried(plugin.interface, nccl).unwrap_or_default();
+    let tries = match tried {
+        [] => "no such plugin".to_owned(),
+        [only] => format!("v{only}"),
+        [from, .., to] => format!("v{from} to v{to}"),
+    };
+    if versions.iter().any(|version| tried.contains(version)) {
+        return ABOUT.fine(name, format!("{seen}: loaded by NCCL {nccl}, which tries {tries}"));
+    }
+    ABOUT.slow(
+        name,
+        format!("{seen}; NCCL {nccl} tries {tries}"),
+        &Advice {
+            cost: "NCCL ignores it, uses its built-in one, and reports it only in its log",
+            remedy: "use a build of the plugin for this NCCL, or another NCCL",
+            confirm: &confirm,
+        },
+    )
 }
 
-/// The number at the end of `ncclNetPlugin_v10`, or of `ncclProfiler_v4`.
+/// The number at the end of `ncclNetPlugin_v10`.
 fn version_of(symbol: &str, beginning: &str) -> Option<u32> {
-    symbol
-        .strip_prefix(beginning)?
-        .trim_start_matches("Plugin")
-        .trim_start_matches("_v")
-        .parse()
-        .ok()
+    symbol.strip_prefix(beginning)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -166,8 +138,7 @@ mod tests {
     #[test]
     fn numbers_of_symbols() {
         assert_eq!(version_of("ncclNetPlugin_v10", "ncclNetPlugin_v"), Some(10));
-        assert_eq!(version_of("ncclProfiler_v4", "ncclProfiler"), Some(4));
-        assert_eq!(version_of("ncclProfilerPlugin_v3", "ncclProfiler"), Some(3));
+        assert_eq!(version_of("ncclProfiler_v4", "ncclProfiler_v"), Some(4));
         assert_eq!(version_of("ncclCollNetPlugin_v8", "ncclNetPlugin_v"), None);
     }
 }

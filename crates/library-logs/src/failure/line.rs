@@ -17,7 +17,7 @@ pub(super) struct Line<'a> {
     pub place: Option<&'a str>,
     /// It is a message of NCCL at level INFO.
     pub info: bool,
-    /// It is a message of NCCL at level WARN: its text.
+    /// It is a message of NCCL at level WARN or ERROR: its text.
     pub warning: Option<&'a str>,
 }
 
@@ -28,7 +28,7 @@ impl<'a> Line<'a> {
             line.host = Some(message.origin.host);
             line.pid = Some(message.origin.pid);
             line.info = message.level == message::Level::Info;
-            if message.level == message::Level::Warn {
+            if matches!(message.level, message::Level::Warn | message::Level::Error) {
                 let place = message.place.split(' ').next().unwrap_or_default();
                 line.place = Some(place).filter(|place| !place.is_empty());
                 line.warning = Some(message.text.trim());

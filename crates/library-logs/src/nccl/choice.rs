@@ -47,6 +47,9 @@ pub enum Execution {
         /// First and last channel; from 2.24 on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         channels: Option<[u32; 2]>,
+        /// Thread block cluster size (CGA); from 2.31 on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cluster_size: Option<u32>,
     },
     /// With a kernel for symmetric memory (2.27 on), without the tuning model.
     #[serde(rename = "Symmetric")]
@@ -145,11 +148,12 @@ fn tuned(cursor: &mut Cursor<'_>) -> Option<(Execution, Option<f64>)> {
     let algorithm = cursor.word()?;
     cursor.literal(" proto ")?;
     let protocol = cursor.word()?;
-    let (mut channels, mut predicted) = (None, None);
+    let (mut channels, mut cluster_size, mut predicted) = (None, None, None);
     if cursor.has(" channel{Lo..Hi}={") {
         let low = cursor.number()?;
         channels = Some([low, cursor.field("..")?]);
         cursor.literal("}")?;
+        cluster_size = cursor.field(" cgaClusterSize ");
     } else {
         cursor.literal(" time ")?;
         predicted = Some(cursor.decimal()?);
@@ -157,7 +161,7 @@ fn tuned(cursor: &mut Cursor<'_>) -> Option<(Execution, Option<f64>)> {
     cursor.end()?;
     let algorithm = name(algorithm, &ALGORITHMS)?;
     let protocol = name(protocol, &["LL", "LL128", "SIMPLE"])?;
-    Some((Execution::Tuned { algorithm, protocol, channels }, predicted))
+    Some((Execution::Tuned { algorithm, protocol, channels, cluster_size }, predicted))
 }
 
 /// The meaning of the numbers of 2.20 to 2.23: NCCL's src/include/nccl_common.h.
@@ -195,7 +199,8 @@ mod tests {
     }
 
     fn ring(channels: Option<[u32; 2]>) -> Execution {
-        Execution::Tuned { algorithm: "RING".to_owned(), protocol: "SIMPLE".to_owned(), channels }
+        let (algorithm, protocol) = ("RING".to_owned(), "SIMPLE".to_owned());
+        Execution::Tuned { algorithm, protocol, channels, cluster_size: None }
     }
 
     #[test]
@@ -209,6 +214,8 @@ mod tests {
             "AllGather [Symmetric]: 4096 Bytes -> Kernel AllGather_ST nchannels 8 nthreads 512 nWorks 2 cgaClusterSize 8",
             "AllGather [Copy Engine]: 8 Bytes -> cudaMemcpyBatchAsync",
             "AllGather [Hierarchical CE]: 8 Bytes -> RMA proxy + CE",
+            "AllGather [Hierarchical CE]: 8 Bytes -> Rail ring RMA proxy + CE",
+            "AllReduce: 4096 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..1} cgaClusterSize 4",
         ]);
         assert_eq!(all[0].collective, None);
         assert_eq!((all[0].predicted_us, all[0].calls), (Some(1234.5), 1));
@@ -223,7 +230,14 @@ mod tests {
             })
             .collect();
         assert_eq!(works, [None, Some(2)]);
-        assert_eq!(all.len(), 7);
+        let clusters: Vec<_> = all
+            .iter()
+            .filter_map(|c| match &c.execution {
+                Execution::Tuned { cluster_size: Some(size), .. } => Some(*size),
+                _ => None,
+            })
+            .collect();
+        assert_eq!((all.len(), clusters), (9, vec![4]));
         let json = serde_json::to_string(&all).expect("choices are JSON");
         assert_eq!(serde_json::from_str::<Vec<Choice>>(&json).expect("and back"), all);
     }

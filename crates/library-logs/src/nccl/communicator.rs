@@ -202,13 +202,27 @@ impl Communicating {
     }
 }
 
+/// What a communicator's line may end with. `Finalize` and `START` of other ends are of 2.31 on.
+const EVENTS: [&str; 10] = [
+    "Init START",
+    "Init COMPLETE",
+    "Destroy START",
+    "Destroy COMPLETE",
+    "Abort START",
+    "Abort COMPLETE",
+    "Finalize START",
+    "Finalize COMPLETE",
+    "Revoke START",
+    "Revoke COMPLETE",
+];
+
 /// `… nranks 8 cudaDev 0 nvmlDev 0 busId 60 commId 0x… - Init START`: beginning and end of a life.
 fn life<'a>(mut cursor: Cursor<'a>, mut said: Statement<'a>) -> Option<Statement<'a>> {
     said.nranks = cursor.number()?;
+    let mut dash = false;
     while cursor.has(" ") {
-        if cursor.has("- ") {
-            let events = ["Init START", "Init COMPLETE", "Destroy COMPLETE", "Abort COMPLETE"];
-            said.initialized = cursor.one_of(&events)? == "Init COMPLETE";
+        if dash || cursor.has("- ") {
+            said.initialized = cursor.one_of(&EVENTS)? == "Init COMPLETE";
             cursor.end()?;
             return Some(said);
         }
@@ -224,7 +238,8 @@ fn life<'a>(mut cursor: Cursor<'a>, mut said: Statement<'a>) -> Option<Statement
                 cursor.literal(" ")?;
                 said.id = Some(cursor.word()?);
             }
-            _ => {}
+            // `key 1- Init START` until 2.30.
+            word => dash = word.ends_with('-'),
         }
     }
     None
@@ -232,7 +247,13 @@ fn life<'a>(mut cursor: Cursor<'a>, mut said: Statement<'a>) -> Option<Statement
 
 /// `… nRanks 8 nNodes 2 localRanks 4 localRank 0 MNNVL 0`: how it spans nodes.
 fn span<'a>(mut cursor: Cursor<'a>, mut said: Statement<'a>) -> Option<Statement<'a>> {
+    let mut ending = cursor;
     said.nranks = cursor.field(" nRanks ")?;
+    if cursor.has(" cudaDev ") {
+        // `… nRanks 8 cudaDev 0 busId 60 commId 0x… - Finalize START`.
+        ending.literal(" nRanks ")?;
+        return life(ending, said);
+    }
     said.nodes = Some(cursor.field(" nNodes ")?);
     said.local_ranks = Some(cursor.field(" localRanks ")?);
     said.local_rank = Some(cursor.field(" localRank ")?);
@@ -278,6 +299,11 @@ mod tests {
                 Some("0x245d"),
             ),
             ("comm 0x7f rank 1 nranks 2 cudaDev 1 busId 3000 - Init COMPLETE", None, None),
+            (
+                "ncclCommSplit comm 0x52 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 3000 commId 0x245d parent 0x51 childCount 1 color -5 key 1 - Init COMPLETE",
+                Some("ncclCommSplit"),
+                Some("0x245d"),
+            ),
         ] {
             let mut all = Communicators::default();
             assert!(read(&mut all, 1, text).is_some(), "{text}");
@@ -315,6 +341,23 @@ mod tests {
         assert_eq!((all[0].nodes, all[0].mnnvl, all[0].ranks.len()), (Some(2), Some(false), 2));
         assert!(!all[0].ranks[0].initialized);
         assert_eq!((all[1].nodes, all[1].nranks), (None, 1));
+    }
+
+    #[test]
+    fn the_end_of_a_life() {
+        for text in [
+            "comm 0x52 rank 1 nRanks 2 cudaDev 1 busId 3000 commId 0x245d - Finalize START",
+            "comm 0x52 rank 1 nRanks 2 cudaDev 1 busId 3000 commId 0x245d - Revoke COMPLETE, result 0",
+            "comm 0x52 rank 1 nRanks 2 cudaDev 1 busId 3000 - Abort START",
+            "comm 0x52 rank 1 nranks 2 cudaDev 1 busId 3000 commId 0x245d - Finalize COMPLETE",
+            "ncclCommSplit comm 0x52 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 3000 parent 0x51 childCount 1 color -5 key 1- Init START",
+        ] {
+            let mut all = Communicators::default();
+            assert!(read(&mut all, 1, text).is_some(), "{text}");
+            let one = &all.finish(&mut 0)[0];
+            assert_eq!((one.nranks, one.ranks[0].initialized), (2, false), "{text}");
+            assert_eq!(one.ranks[0].bus_id.as_deref(), Some("3000"), "{text}");
+        }
     }
 
     #[test]

@@ -10,17 +10,21 @@ use super::channels::Channels;
 use super::choice::Choice;
 use super::communicator::Communicator;
 use super::connection::{Ends, Pair};
+use super::diagnostics::Diagnostics;
 use super::gdr_distance::GdrDistance;
 use super::graph::Graph;
-use super::network::{GpuDirect, NetDevice, SocketThreads};
+use super::network::{GpuDirect, NetDevice, SocketThreads, SpeedChange};
 use super::nvlink::{Fabric, Nvls};
 use super::plugin::Plugin;
+use super::ras::RasTimeout;
+use super::selection::Selection;
 use super::settings::Settings;
 use super::tally::{Counted, is_zero};
 use super::timing::InitTime;
 use super::topology_dump::TopologyDump;
 use super::version::NcclVersion;
 use super::warning::Warning;
+use super::wqe_latency::WqeLatency;
 
 /// The facts in the output of one or several ranks. docs/nccl_log.md says what each part proves.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -44,7 +48,7 @@ pub struct NcclFacts {
     /// Network devices that were found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub net_devices: Vec<Counted<NetDevice>>,
-    /// Network devices with GPU Direct RDMA enabled.
+    /// Whether GPU Direct RDMA is enabled, for each network device.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gpu_direct: Vec<Counted<GpuDirect>>,
     /// Messages that a GPU can export its memory by DMA-BUF.
@@ -91,6 +95,21 @@ pub struct NcclFacts {
     /// The choice for each call (TUNING).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Choice>,
+    /// What became of the algorithms that calls asked for (TUNING, 2.31 on).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub selections: Vec<Counted<Selection>>,
+    /// How long work requests of queue pairs took (NET, 2.31 on).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wqe_latencies: Vec<WqeLatency>,
+    /// Ports whose speed changed during the run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub speed_changes: Vec<Counted<SpeedChange>>,
+    /// Peers that did not answer RAS in time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ras_timeouts: Vec<Counted<RasTimeout>>,
+    /// NCCL's own diagnostics reports (2.31 on).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diagnostics: Option<Diagnostics>,
     /// Variables that NCCL logged as taken from the environment.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: Settings,

@@ -3,7 +3,7 @@
 //! few are kept as examples.
 
 /// Beginnings, by subsystem. What is not kept, and why: docs/nccl_log.md.
-const IGNORED_BEGINNINGS: [&str; 88] = [
+const IGNORED_BEGINNINGS: [&str; 123] = [
     // INIT
     "threadThresholds ",
     "P2P Chunksize set to ",
@@ -91,6 +91,43 @@ const IGNORED_BEGINNINGS: [&str; 88] = [
     "Inserted window ",
     "Removed window ",
     "memory stack hunk ",
+    // 2.31 and 2.32: the model's own words beside the choice, one-sided transfers, their plugins and GPUs, logical
+    // endpoints, registration for NVLS, the profiler's thread, pairs of GPUs that the diagnostics do not test
+    "NCCL git version ",
+    "graphStreamOrdering=",
+    "RMA/Plugin: Failed to initialize ",
+    "GIN/Plugin: Failed to initialize ",
+    "Loaded NVML from ",
+    "Socket handshake magic ",
+    "Topology detection: could not read ",
+    "Tuning P2P operations ",
+    "proxy listening socket at ",
+    "Best tuning",
+    "Input: { ",
+    "GIN: ",
+    "GIN/Plugin: Skipping ",
+    "GIN/Plugin: Max active backends reached",
+    "GIN backend type ",
+    "GIN/GDAKI: ",
+    "RMA/Socket : ",
+    "RMA: ",
+    "CFT ",
+    "GDRCOPY ",
+    "Env var DOCA_SDK_LIB_PATH ",
+    "DOCA ",
+    "symmetricSupport ",
+    "MNNVL rack serial ",
+    "NVLS MC ",
+    "NVLS UB ",
+    "NVLS release ",
+    "NVLS destroy ",
+    "NVLS unbind ",
+    "NVLS TryBindAddr ",
+    "NCCL progress counter monitor",
+    "Profiler event mask: ",
+    "Profiler: enabling ",
+    "[Profiler Thread] ",
+    "Diagnostics P2P ",
     // RAS, DESTROY, PROFILE
     "RAS ",
     "ENV/Plugin: Closing ",
@@ -117,6 +154,7 @@ pub(super) fn ignored(text: &str, cut: bool) -> bool {
         || of_a_plugin_search(text)
         || of_a_source_line(text)
         || call(text)
+        || devices(text)
         || segment(text)
 }
 
@@ -154,9 +192,27 @@ fn call(text: &str) -> bool {
     text.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).starts_with(": opCount ")
 }
 
-/// `[2] Segment 0, Type : 1 …` (REG).
+/// `Rank 1: 1 Net devices`: how many a rank has; their names are other lines'.
+fn devices(text: &str) -> bool {
+    let rest = text.strip_prefix("Rank ").and_then(|rest| rest.split_once(": "));
+    rest.is_some_and(|(_, said)| {
+        said.ends_with(" Net devices") || said.ends_with(" CollNet devices")
+    })
+}
+
+/// `[2] Segment 0, Type : 1 …`, `[2] Created a QP: …` (REG, NET), `rank 2 - NET register userbuff …`, `rank 2 NVLS UB …`.
 fn segment(text: &str) -> bool {
-    text.starts_with('[') && text.split_once("] Segment ").is_some_and(|(rank, _)| rank.len() < 8)
+    if let Some(rest) = text.strip_prefix("rank ") {
+        let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        return rest.starts_with(" - ") || rest.starts_with(" NVLS UB ");
+    }
+    let rest = text.strip_prefix('[').and_then(|rest| rest.split_once("] "));
+    let known = ["Segment ", "Connected ", "Created ", "Registered MR", "Unregistering MR"];
+    rest.is_some_and(|(rank, said)| {
+        rank.len() < 8
+            && rank.bytes().all(|digit| digit.is_ascii_digit())
+            && known.iter().any(|word| said.starts_with(word))
+    })
 }
 
 #[cfg(test)]
@@ -178,6 +234,11 @@ mod tests {
             "channel.cc:42 Cuda Alloc Size 2432 pointer 0x749f07800000",
             "AllReduce: opCount 0 sendbuff 0x7f",
             "[2] Segment 0, Type : 1, numSegments : 1",
+            "Rank 1: 1 Net devices",
+            "[7] Created a QP group: qp_idx=7, main_qpn=0x1",
+            "rank 0 - NET register userbuff 0x7fe232600000 (handle 0x7fe208458a70), buffSize 25165824",
+            "rank 0 NVLS UB registered sendbuff 0x7f size 7 -> 0x7f, recvbuff 0x7f size 7 -> 0x7f",
+            "Rank 1: 0 CollNet devices",
         ] {
             assert!(ignored(text, false), "{text}");
         }

@@ -3,7 +3,8 @@
 //! Not what they mean.
 //!
 //! The form is `host:pid:tid [device] NCCL INFO text`; warnings, and some messages from 2.29 on,
-//! have `file:line (function)` before `NCCL` (NCCL's src/debug.cc). Launchers, collectors and
+//! have `file:line (function)` before `NCCL` (NCCL's src/debug.cc). Lines of NCCL's diagnostics are
+//! `host:pid NCCL DIAG text`, and its manual prints them without a source. Launchers, collectors and
 //! NCCL_DEBUG_TIMESTAMP_FORMAT put anything before the host.
 
 use std::{borrow::Cow, sync::LazyLock};
@@ -21,6 +22,12 @@ const MAX_PREFIX_BYTES: usize = 512;
 pub(crate) enum Level {
     Info,
     Warn,
+    /// Of the development branch behind 2.32.
+    Error,
+    /// 2.32 on.
+    Attn,
+    /// A line of NCCL's own diagnostics report (2.31 on).
+    Diag,
     /// TRACE, CALL and ABORT: not used here.
     Other,
 }
@@ -55,7 +62,10 @@ pub(crate) fn messages<'a>(line: &'a str, mut say: impl FnMut(Message<'a>)) -> u
     while let Some((marker, level, after)) = marker(line, from) {
         from = after;
         let lower = open.as_ref().map_or(0, |(_, text)| *text);
-        let spoken = speaker(line, lower, marker);
+        let spoken = match level {
+            Level::Diag => reporter(line, lower, marker, after),
+            _ => speaker(line, lower, marker),
+        };
         if let Some((mut before, text)) = open.take() {
             let end = spoken.as_ref().map_or(marker, |s| s.starts);
             before.text = line.get(text..end).unwrap_or("").trim_end();
@@ -76,9 +86,12 @@ pub(crate) fn messages<'a>(line: &'a str, mut say: impl FnMut(Message<'a>)) -> u
 
 /// The next `NCCL INFO`, `NCCL WARN` …: where it begins, its level, where its text begins.
 fn marker(line: &str, from: usize) -> Option<(usize, Level, usize)> {
-    const LEVELS: [(&str, Level); 5] = [
+    const LEVELS: [(&str, Level); 8] = [
         ("INFO", Level::Info),
         ("WARN", Level::Warn),
+        ("DIAG", Level::Diag),
+        ("ERROR", Level::Error),
+        ("ATTN", Level::Attn),
         ("TRACE", Level::Other),
         ("CALL", Level::Other),
         ("ABORT", Level::Other),
@@ -127,6 +140,47 @@ fn speaker(line: &str, lower: usize, marker: usize) -> Option<Speaker<'_>> {
     let gap = &head[..head.len() - named];
     let starts = if gap.ends_with([' ', '\t']) { gap.len() } else { head.len() };
     Some(Speaker { origin: Origin { host, pid, device }, place, starts: lower + starts })
+}
+
+/// Reads `host:pid ` backwards from the marker of a line of the diagnostics report. Of a line without a source the text must
+/// be the report's, so that no sentence about it is taken for one.
+fn reporter(line: &str, lower: usize, marker: usize, text: usize) -> Option<Speaker<'_>> {
+    let lower = line.ceil_char_boundary(lower.max(marker.saturating_sub(MAX_PREFIX_BYTES)));
+    let before = line.get(lower..marker)?;
+    let source = before.strip_suffix(' ').and_then(|before| {
+        let (head, pid) = before.rsplit_once(':')?;
+        let pid = pid.parse().ok()?;
+        let named = head.bytes().rev().take_while(|b| is_host(*b)).count();
+        let host = head.get(head.len() - named..).filter(|host| !host.is_empty())?;
+        let gap = &head[..head.len() - named];
+        let starts = if gap.ends_with([' ', '\t']) { gap.len() } else { head.len() };
+        Some(Speaker {
+            origin: Origin { host, pid, device: None },
+            place: "",
+            starts: lower + starts,
+        })
+    });
+    if source.is_some() {
+        return source;
+    }
+    let whole = speaker(line, lower, marker);
+    if whole.is_some() {
+        return whole;
+    }
+    let prefix = before.trim_end();
+    // Kubernetes' runtimes write `TIME stdout F ` before each line.
+    let alone = prefix.is_empty()
+        || prefix.ends_with([':', '>', ']', '|', ')'])
+        || prefix.ends_with(" stdout F")
+        || prefix.ends_with(" stderr F");
+    let text = line.get(text..)?;
+    let known = ["[OK]", "[INFO]", "=== "].iter().any(|one| text.starts_with(one))
+        || text.contains("iagnostics completed in ");
+    (alone && known).then_some(Speaker {
+        origin: Origin { host: "", pid: 0, device: None },
+        place: "",
+        starts: marker,
+    })
 }
 
 /// A line without terminal colours, titles, links and bells, and without its line end.
@@ -222,6 +276,43 @@ mod tests {
         ] {
             assert_eq!(all(prose), (Vec::new(), 0), "{prose}");
         }
+    }
+
+    #[test]
+    fn lines_of_the_diagnostics_report_with_and_without_a_source() {
+        let text = "[OK]   p2p: verified P2P access";
+        for (line, host, pid) in [
+            ("node042:12345 NCCL DIAG [OK]   p2p: verified P2P access", "node042", 12_345),
+            (
+                "[1,0]<stdout>:node042:12345 NCCL DIAG [OK]   p2p: verified P2P access",
+                "node042",
+                12_345,
+            ),
+            ("n.a:1:2 [0] NCCL DIAG [OK]   p2p: verified P2P access", "n.a", 1),
+            ("  NCCL DIAG [OK]   p2p: verified P2P access", "", 0),
+            ("0: NCCL DIAG [OK]   p2p: verified P2P access", "", 0),
+        ] {
+            let (found, torn) = all(line);
+            let [message] = found[..] else { panic!("{line}: {found:?}") };
+            assert_eq!((message.level, message.text, torn), (Level::Diag, text, 0), "{line}");
+            assert_eq!((message.origin.host, message.origin.pid), (host, pid), "{line}");
+        }
+        for prose in [
+            "each report line is prefixed with NCCL DIAG",
+            "NCCL DIAG lines are printed",
+            "lines such as NCCL DIAG [OK] p2p: x",
+        ] {
+            assert_eq!(all(prose), (Vec::new(), 0), "{prose}");
+        }
+    }
+
+    #[test]
+    fn levels_of_2_32_and_of_the_development_branch() {
+        let line = "[2026-10-02 09:14:07] n:1:2 [0] init.cc:9 (f) NCCL ATTN look";
+        let (found, _) = all(line);
+        assert_eq!((found[0].level, found[0].text), (Level::Attn, "look"));
+        assert_eq!(all("n:1:2 [0] init.cc:9 NCCL ERROR gone").0[0].level, Level::Error);
+        assert_eq!(all("Failed, NCCL ERROR x"), (Vec::new(), 0));
     }
 
     #[test]

@@ -49,6 +49,19 @@ pub struct SocketThreads {
     pub sockets_per_thread: u32,
 }
 
+/// A port whose speed changed while the job ran.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SpeedChange {
+    /// Device, such as `mlx5_0`.
+    pub device: String,
+    /// Its port.
+    pub port: u32,
+    /// Mb/s before.
+    pub from_mbps: u64,
+    /// Mb/s since.
+    pub to_mbps: u64,
+}
+
 /// What has been read so far.
 #[derive(Debug)]
 pub(super) struct Network {
@@ -57,6 +70,7 @@ pub(super) struct Network {
     pub devices: Tally<NetDevice>,
     pub gpu_direct: Tally<GpuDirect>,
     pub socket_threads: Tally<SocketThreads>,
+    pub speed_changes: Tally<SpeedChange>,
 }
 
 impl Default for Network {
@@ -67,6 +81,7 @@ impl Default for Network {
             devices: Tally::new(MAX_NAMES),
             gpu_direct: Tally::new(MAX_NAMES),
             socket_threads: Tally::new(MAX_NAMES),
+            speed_changes: Tally::new(MAX_NAMES),
         }
     }
 }
@@ -102,6 +117,10 @@ impl Network {
             let text = at.text()?;
             let devices = text.split_once("; OOB ").map_or(text, |(devices, _)| devices);
             return self.add_devices("IB", devices);
+        }
+        if let Some(change) = speed_change(at) {
+            self.speed_changes.add(change);
+            return Some(());
         }
         if at.has("IB : Made virtual device [") {
             at.until("] name=")?;
@@ -149,6 +168,20 @@ impl Network {
         }
         Some(())
     }
+}
+
+/// `IB : mlx5_0:1 speed change detected: 400000 -> 100000 Mbps`.
+fn speed_change(mut at: Cursor<'_>) -> Option<SpeedChange> {
+    at.literal("IB : ")?;
+    let device = keep(at.until(":").filter(|device| !device.contains(' '))?);
+    let port = at.number()?;
+    at.literal(" speed change detected: ")?;
+    let from_mbps = at.number()?;
+    at.literal(" -> ")?;
+    let to_mbps = at.number()?;
+    at.literal(" Mbps")?;
+    at.end()?;
+    Some(SpeedChange { device, port, from_mbps, to_mbps })
 }
 
 fn socket_threads(at: &mut Cursor<'_>) -> Option<SocketThreads> {
@@ -219,6 +252,20 @@ mod tests {
     fn a_spoilt_device_is_passed_over() {
         let network = read(&["NET/IB : Using [0]mlx5_0:1/RoCE \u{fffd}1]mlx5_1:1/IB [x]y:1/IB []"]);
         assert_eq!(network.devices.finish(&mut 0).len(), 1);
+    }
+
+    #[test]
+    fn a_port_that_changes_its_speed() {
+        let network = read(&["NET/IB : mlx5_0:1 speed change detected: 400000 -> 100000 Mbps"]);
+        let changes = counted(network.speed_changes.finish(&mut 0));
+        let expected = SpeedChange {
+            device: "mlx5_0".to_owned(),
+            port: 1,
+            from_mbps: 400_000,
+            to_mbps: 100_000,
+        };
+        assert_eq!((&changes[0].what, changes[0].said), (&expected, 1));
+        assert_eq!(speed_change(Cursor::new("IB : mlx5_0:1 speed change", false)), None);
     }
 
     #[test]

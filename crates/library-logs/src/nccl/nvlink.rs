@@ -34,6 +34,9 @@ pub struct Fabric {
     pub state: u32,
     /// nvmlGpuFabricInfo's health mask, hexadecimal.
     pub health_mask: String,
+    /// Whether the mask says that the fabric's bandwidth is degraded; from 2.32 on, and only where it says so or denies it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<bool>,
 }
 
 /// What has been read so far.
@@ -76,8 +79,17 @@ impl NvLink {
         let state = at.field(" state ")?;
         at.literal(" healthMask ")?;
         let health_mask = keep(at.hex()?);
+        let mut degraded = None;
+        if at.has(" degradedBw ") {
+            degraded = match at.word()? {
+                "TRUE" => Some(true),
+                "FALSE" => Some(false),
+                // `<unsupported>`, `<unknown>`.
+                _ => None,
+            };
+        }
         at.end()?;
-        self.fabrics.add(Fabric { uuid, clique, state, health_mask });
+        self.fabrics.add(Fabric { uuid, clique, state, health_mask, degraded });
         Some(())
     }
 }
@@ -94,6 +106,8 @@ mod tests {
             "NVLS multicast support is not available on dev 1",
             "NVLS multicast support is not available on dev 1 (NVLS_NCHANNELS 0)",
             "NVLS comm 0x558ed3265fa0 headRank 0 nHeads 8 buffSize 4194304 memSize 2097152",
+            "NVLS multicast support is available on dev 0, transport enabled, symmetric multimem disabled",
+            "MNNVL busId 0x901000 fabric UUID 7.9 cliqueId 0x1 state 3 healthMask 0xa9 degradedBw TRUE",
             "NVLS Created Multicast group 0x5 nranks 8 size 2097152 on rank 0",
             "MNNVL busId 0x90 fabric UUID 0.0 cliqueId 0x0 state 3 healthMask 0x0",
             "MNNVL busId 0xa0 fabric UUID 0.0 cliqueId 0x0 state 3 healthMask 0x0",
@@ -108,12 +122,16 @@ mod tests {
         ] {
             assert_eq!(nvlink.read(Cursor::new(text, false)), None, "{text}");
         }
-        assert_eq!(nvlink.nvls, Nvls { available: 1, unavailable: 2, buffers: 1, groups: 1 });
+        assert_eq!(nvlink.nvls, Nvls { available: 2, unavailable: 2, buffers: 1, groups: 1 });
         let fabrics: Vec<_> = nvlink.fabrics.finish(&mut 0).into_iter().collect();
-        assert_eq!(fabrics.len(), 2);
+        assert_eq!(fabrics.len(), 3);
+        assert_eq!(
+            fabrics.iter().map(|f| f.0.degraded).collect::<Vec<_>>(),
+            [None, Some(true), None]
+        );
         assert_eq!((fabrics[0].0.uuid.as_str(), fabrics[0].1), ("0.0", 2));
         assert_eq!(
-            (fabrics[1].0.clique.as_str(), fabrics[1].0.health_mask.as_str()),
+            (fabrics[2].0.clique.as_str(), fabrics[2].0.health_mask.as_str()),
             ("0x2786", "0xaa")
         );
     }

@@ -1,7 +1,7 @@
 //! Plugins: networks, tuners, profilers from other libraries, and the events of each.
 //! Not what a plugin does.
 //!
-//! Formats: NCCL's src/plugin/*.cc (2.21 to 2.30), src/net.cc (2.18 to 2.20), and the messages of
+//! Formats: NCCL's src/plugin/*.cc (2.21 to 2.32), src/net.cc (2.18 to 2.20), and the messages of
 //! nccl-rdma-sharp-plugins.
 
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ fn is_version(word: &str) -> bool {
 
 /// `NET/Plugin: …`, with a blank before the colon in older releases.
 fn titled(mut at: Cursor<'_>) -> Option<Plugin> {
-    use PluginState::{Assigned, Loaded, Missing};
+    use PluginState::{Assigned, Failed, Initialized, Loaded, Missing};
     let kind = kind(at.one_of(&KINDS)?)?;
     at.literal("/Plugin")?;
     at.blanks();
@@ -81,10 +81,14 @@ fn titled(mut at: Cursor<'_>) -> Option<Plugin> {
         "Loaded net plugin ",
         "Loaded collnet plugin ",
         "Loaded coll plugin ",
+        "Loaded gin plugin ",
+        "Loaded rma plugin ",
         "Loaded ",
         "Using tuner plugin ",
         "Using ",
         "Assigned plugin ",
+        "Initialized plugin ",
+        "Failed to initialize plugin ",
         "Could not find:",
         "Plugin load (",
         "dlerror=",
@@ -94,7 +98,12 @@ fn titled(mut at: Cursor<'_>) -> Option<Plugin> {
         "Loaded collnet plugin " | "Loaded coll plugin " => Plugin::new("collnet", text, Loaded),
         // Without a version it is "Using internal net plugin."
         "Using " if !text.ends_with(')') => None,
-        "Assigned plugin " => Plugin::new(kind, text.split(" type ").next()?, Assigned),
+        "Assigned plugin " => {
+            let name = text.split(" type ").next()?;
+            Plugin::new(kind, name.strip_suffix(" to comm").unwrap_or(name), Assigned)
+        }
+        "Initialized plugin " => Plugin::new(kind, text, Initialized),
+        "Failed to initialize plugin " => Plugin::new(kind, text, Failed),
         // A sentence about what is used instead may follow.
         "Could not find:" => {
             let libraries = text.split(". ").next()?.trim_end_matches('.');
@@ -240,6 +249,18 @@ mod tests {
                 None,
                 Assigned,
             ),
+            (
+                "GIN/Plugin: Loaded gin plugin Libfabric_GDAKI (v14)",
+                "gin",
+                "Libfabric_GDAKI",
+                Some("v14"),
+                Loaded,
+            ),
+            ("RMA/Plugin: Loaded rma plugin X (v16)", "rma", "X", Some("v16"), Loaded),
+            ("RMA/Plugin: Assigned plugin Libfabric to comm", "rma", "Libfabric", None, Assigned),
+            ("RMA/Plugin: Initialized plugin X", "rma", "X", None, Initialized),
+            ("RMA/Plugin: Failed to initialize plugin X", "rma", "X", None, Failed),
+            ("PROFILER/Plugin: Loaded P (v7)", "profiler", "P", Some("v7"), Loaded),
             ("Assigned GIN plugin GIN_XXXX to comm", "gin", "GIN_XXXX", None, Assigned),
             ("Initialized NET plugin Socket", "net", "Socket", None, Initialized),
             ("Failed to initialize NET plugin IB", "net", "IB", None, Failed),

@@ -29,10 +29,17 @@ impl SettingsReader {
     /// Reads a message; none of its business gives `None`.
     pub(super) fn read(&mut self, mut at: Cursor<'_>) -> Option<()> {
         if at.has("Comm config ") {
-            let name = at.until(" set to ")?;
-            self.config.add((keep(name), keep(at.text()?)));
+            let mut reset = at;
+            let (name, value) = match reset.until(" reset to ") {
+                // `… reset to NCCL_P2P_MAX_PEERS=8`: from the environment, over what the program set.
+                Some(name) if !name.contains(' ') => (name, reset.text()?),
+                _ => (at.until(" set to ")?, at.text()?),
+            };
+            self.config.add((keep(name), keep(value)));
             return Some(());
         }
+        // 2.32's NCCL_IB_RAIL_POLICY.
+        at.has("NET/IB: ");
         let name = at.word().filter(|name| is_variable(name))?;
         // The second one until 2.11, and in a few places still.
         at.one_of(&[" set by environment to ", " set to "])?;
@@ -78,6 +85,8 @@ mod tests {
             "NCCL_TOPO_FILE set by environment to /a b/x.",
             "NCCL_GDR_LEVEL set by environment to -2.",
             "Comm config Blocking set to 1",
+            "Comm config launchOrderImplicit reset to NCCL_LAUNCH_ORDER_IMPLICIT=0",
+            "NET/IB: NCCL_IB_RAIL_POLICY set by environment to CX9:FLIP",
         ] {
             assert!(settings.read(Cursor::new(text, false)).is_some(), "{text}");
         }
@@ -95,6 +104,8 @@ mod tests {
         assert_eq!(value("NCCL_TOPO_FILE"), [("/a b/x.", 1)]);
         assert_eq!(value("NCCL_GDR_LEVEL"), [("-2", 1)]);
         assert_eq!(config["Blocking"]["1"], 1);
-        assert_eq!(environment.len(), 6);
+        assert_eq!(config["launchOrderImplicit"]["NCCL_LAUNCH_ORDER_IMPLICIT=0"], 1);
+        assert_eq!(value("NCCL_IB_RAIL_POLICY"), [("CX9:FLIP", 1)]);
+        assert_eq!(environment.len(), 7);
     }
 }

@@ -1,7 +1,7 @@
 //! The transport after `via …`: the one that NCCL set up from one rank to another.
 //! Not bytes: it proves that the transport was set up, not that it was used.
 //!
-//! Formats: NCCL's src/transport/p2p.cc, shm.cc, net.cc, coll_net.cc (2.18 to 2.30), and RCCL's.
+//! Formats: NCCL's src/transport/p2p.cc, shm.cc, net.cc, coll_net.cc (2.18 to 2.32), and RCCL's.
 
 use std::fmt;
 
@@ -166,7 +166,13 @@ fn net(cursor: &mut Cursor<'_>) -> Option<Transport> {
     cursor.optional();
     let gdrdma = cursor.has("/GDRDMA");
     let pci = cursor.has("(PCI)");
-    Some(Transport::Net { plugin, device, gdrdma, pci, pxn, shared: cursor.has("/Shared") })
+    let shared = cursor.has("/Shared");
+    // Of the receiver alone, from 2.31 on: how it flushes the NIC's writes. Kept, it would make two transports of one
+    // connection.
+    if cursor.has("/flush=") {
+        cursor.word()?;
+    }
+    Some(Transport::Net { plugin, device, gdrdma, pci, pxn, shared })
 }
 
 /// NCCL's own words, in the newest release's spelling.
@@ -249,6 +255,18 @@ mod tests {
         assert_eq!(through.to_string(), "P2P/indirect/3/read");
         // RCCL adds the communicator.
         assert!(read("P2P/IPC/read comm 0x55 nRanks 08", false).is_some());
+    }
+
+    #[test]
+    fn a_receiver_of_2_31_says_how_it_flushes() {
+        for (text, printed) in [
+            ("NET/IB/0/GDRDMA/flush=None", "NET/IB/0/GDRDMA"),
+            ("NET/IB/3/GDRDMA(PCI)/Shared/flush=Always", "NET/IB/3/GDRDMA(PCI)/Shared"),
+        ] {
+            assert_eq!(read(text, false).map(|t| t.to_string()).as_deref(), Some(printed));
+        }
+        assert_eq!(read("NET/IB/0/GDRDMA/flush=", false), None);
+        assert_eq!(read("NET/IB/0/GDRDMA/flush=Nonode", true), None);
     }
 
     #[test]

@@ -3,13 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::message::Message;
+use super::message::{Level, Message};
 use super::tally::{Tally, keep};
 
 /// The most distinct warnings and remarks that are kept.
 const MAX_WARNINGS: usize = 256;
 
-/// A `NCCL WARN`.
+/// A `NCCL WARN`, or a message of the levels that later releases have beside it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Warning {
     /// Host, as NCCL prints it.
@@ -25,12 +25,15 @@ pub struct Warning {
     /// The source position, such as `plugin/net.cc:334`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub place: String,
+    /// `ATTN` (2.32 on) or `ERROR` (development branch); absent for WARN.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
     /// The text.
     pub text: String,
 }
 
 /// Lines of level INFO that explain a choice: their beginnings.
-const REMARKS: [&str; 7] = [
+const REMARKS: [&str; 12] = [
     "P2P is disabled between",
     "P2P not supported between",
     "Could not enable P2P between",
@@ -38,6 +41,12 @@ const REMARKS: [&str; 7] = [
     "NET/OFI Selected ",
     "Could not get speed from",
     "MSCCL: ",
+    // 2.31 and 2.32: causes of a failure, and settings that are not used as they were given.
+    "HINT: ",
+    "Config ",
+    "Env var for ",
+    "Warning: ENV ",
+    "Unable to recognize NCCL_",
 ];
 
 /// What has been read so far.
@@ -62,13 +71,21 @@ impl Words {
             cuda_dev: message.origin.device,
             rank,
             place: keep(message.place),
+            level: match message.level {
+                Level::Error => Some("ERROR".to_owned()),
+                Level::Attn => Some("ATTN".to_owned()),
+                _ => None,
+            },
             text: keep(message.text),
         });
     }
 
     /// Reads a remark; `None` for anything else.
     pub(super) fn read(&mut self, text: &str, cut: bool) -> Option<()> {
-        if cut || !REMARKS.iter().any(|beginning| text.starts_with(beginning)) {
+        // `MNNVL busId 0x… NVLink fabric health reports DEGRADED_BANDWIDTH (healthMask 0x…)`, 2.32 on.
+        let degraded = text.starts_with("MNNVL busId ") && text.contains(" DEGRADED_BANDWIDTH ");
+        let known = degraded || REMARKS.iter().any(|beginning| text.starts_with(beginning));
+        if cut || !known {
             return None;
         }
         self.remarks.add(keep(text));

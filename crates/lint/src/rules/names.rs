@@ -6,11 +6,13 @@ use std::collections::HashMap;
 use busbw_core::finding::{Finding, Severity};
 
 use super::either;
+use super::rccl::own_name;
 use crate::accepted::belongs_to_others;
 use crate::assignment::{Assignment, Form, repaired};
 use crate::document::Document;
 use crate::known::tables;
 use crate::nearest::{Likeness, nearest};
+use crate::rccl;
 
 /// A search goes through all names; a text with more unknown names than this is not a script.
 const MAX_SEARCHES: usize = 200;
@@ -36,6 +38,10 @@ impl Names {
         if let Some(why) = known.not_read.get(name) {
             let finding = Finding::new("not-read", why.severity, why.cause).remedy(why.remedy);
             return Some(finding.place(assignment.place()));
+        }
+        // RCCL's names are `rccl`'s.
+        if name.starts_with("RCCL_") || rccl::names().contains_key(name) {
+            return None;
         }
         if known.nccl.contains_key(name) || known.ucx.contains_key(name) || belongs_to_others(name)
         {
@@ -82,6 +88,11 @@ fn slip(assignment: &Assignment, right: &str, document: &Document) -> Option<Fin
 }
 
 fn search(name: &str) -> Finding {
+    if let Some(own) = own_name(name) {
+        let cause = "no NCCL release known here reads it, and RCCL by another name";
+        let remedy = format!("did you mean {own}, which RCCL reads?");
+        return Finding::new("unknown-variable", Severity::Warning, cause).remedy(remedy);
+    }
     let family = if name.starts_with("UCX") { "UCX_" } else { "NCCL_" };
     let Some((likeness, near)) = nearest(name, tables().offers(family)) else {
         return nothing_near(name);

@@ -10,7 +10,7 @@ use crate::assignment::Assignment;
 use crate::known::{Kind, tables};
 
 pub(super) fn check(assignment: &Assignment) -> Option<Finding> {
-    let kind = tables().values.get(assignment.name.as_str())?;
+    let kind = tables().kind(assignment.name.as_str())?;
     let value = assignment.literal()?;
     let finding = match kind {
         Kind::Int { least, most } => number::check(&assignment.name, value, *least, *most),

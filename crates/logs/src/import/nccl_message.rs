@@ -10,9 +10,14 @@ pub(super) fn before_message(line: &str) -> Option<&str> {
     static NCCL: LazyLock<Finder> = LazyLock::new(|| Finder::new("NCCL "));
     let at = NCCL.find_iter(line.as_bytes()).find(|at| {
         let after = line.get(at + "NCCL ".len()..).unwrap_or_default();
-        ["INFO", "WARN", "TRACE"].iter().any(|level| after.starts_with(level))
+        ["INFO", "WARN", "TRACE", "DIAG", "ERROR", "ATTN"]
+            .iter()
+            .any(|level| after.starts_with(level))
     })?;
     let before = line.get(..at)?;
+    if line.get(at + "NCCL ".len()..).is_some_and(|after| after.starts_with("DIAG ")) {
+        return Some(before_report(before));
+    }
     // `host:pid:tid [device] file:line (function) `, of which the host may stick to a figure.
     let speaker = |token: &str| {
         if !token.ends_with(|c: char| c.is_ascii_digit()) {
@@ -36,9 +41,30 @@ pub(super) fn before_message(line: &str) -> Option<&str> {
     before.get(..begins + figure)
 }
 
+/// The part before `host:pid `, which a line of NCCL's diagnostics report has, or none.
+fn before_report(before: &str) -> &str {
+    let token = before.trim_end().rsplit([' ', '\t']).next().unwrap_or_default();
+    let source = token.rsplit_once(':').is_some_and(|(host, pid)| {
+        !host.is_empty() && !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    match source {
+        true => before.trim_end().strip_suffix(token).unwrap_or(before),
+        false => before,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_a_diagnostics_report_tear_rows_apart_too() {
+        let row = "   268435456      67108864     float     sum      -1 ";
+        for (source, text) in [("gpu7:100 ", row), ("", row), ("gpu7:100 ", "")] {
+            let line = format!("{text}{source}NCCL DIAG === NCCL Diagnostics ===");
+            assert_eq!(before_message(&line), Some(text), "{line}");
+        }
+    }
 
     #[test]
     fn a_host_that_begins_with_digits_is_no_figure() {

@@ -28,6 +28,9 @@ fn what_is_no_log_has_one_reason() {
     assert!(refusal(b"{\"a\": 1}").starts_with("log: JSON that is neither"));
     assert!(refusal(b"{\"kind\":\"run\",\"schema\":99}\n").contains("schema 99"));
     assert!(refusal(b"one\ntwo\n").contains("none of its 2 lines is a row"));
+    // Their columns are not those of OSU, although one of them is `Latency(us)`.
+    let gin = b"# GIN PUT LATENCY: rsm=gpu\n     Size(B)     Iters     Latency(us)\n           4       500           2.345\n";
+    assert!(refusal(gin).contains("a GIN program of nccl-tests 2.20"));
     let lookalike = b"NCCL Test Succeeded: Avg bus bandwidth is 230.167\nbye\n";
     assert!(refusal(lookalike).contains("it mentions a bus bandwidth"));
 }

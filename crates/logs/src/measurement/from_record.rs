@@ -134,6 +134,7 @@ impl From<record::Row> for Row {
             datatype: Some(row.datatype),
             op: Some(row.redop).filter(|op| !op.trim().is_empty() && op != "none"),
             root: Some(row.root).filter(|root| *root >= 0),
+            variant: row.variant.map(|variant| variant.given.to_string()),
             out_of_place: row.out_of_place.map(figures),
             in_place: row.in_place.map(figures),
             counters: row.counters,

@@ -335,6 +335,23 @@ fn lines_that_are_not_kept_name_hosts_too() {
     assert!(known.0.replacements().contains_key("alpha"));
 }
 
+/// NCCL's own diagnostics name hosts before their lines and within them.
+#[test]
+fn hosts_of_diagnostics_reports() {
+    let mut names = Names::default();
+    for line in [
+        "alpha:4075 NCCL DIAG === NCCL Diagnostics ===",
+        "NCCL DIAG [INFO] net bw: same-nic rank 3 (beta): 265.1 Gbit/s, >30% off median 391.5 Gbit/s in comm 0x1",
+        "NCCL DIAG [INFO] net bw: mode=same-nic server_rank=0 server_host=gamma server_device=mlx5_0 client_rank=8 client_host=delta client_device=mlx5_1 tool run timed out in comm 0x1",
+    ] {
+        names.text(line);
+    }
+    let replaced = names.replacements();
+    for host in ["alpha", "beta", "gamma", "delta"] {
+        assert!(replaced.contains_key(host), "{host}");
+    }
+}
+
 #[test]
 fn lists_of_hosts() {
     let mut names = Names::default();

@@ -13,6 +13,7 @@ mod log;
 mod memory;
 mod operations;
 mod tuning_choices;
+mod variants;
 mod wait;
 
 use std::sync::Arc;

@@ -260,6 +260,7 @@ fn explain(error: &RunError) -> Option<Failure> {
         }
         RunError::World(_) => (None, Exit::Internal),
         RunError::Backend(BackendError::Refused { exit, .. }) => (None, *exit),
+        RunError::Backend(BackendError::Declined(_)) => (None, Exit::Library),
     };
     Some(Failure { missing, exit, text: error.to_string() })
 }

@@ -21,7 +21,7 @@ use busbw_stats::{Decision, StoppingRule, median, summarise};
 pub(super) use self::iteration::End;
 use super::{Report, RunError, Session, batch::BatchTimes, samples::Samples};
 use crate::backend::{Backend, BackendError, Channel, Found, Synchronized};
-use crate::measure::placement::WrongElements;
+use crate::measure::checks::WrongElements;
 
 /// How much longer than requested a sleep may last: the kernel's timer slack, and a margin.
 const SLEEP_OVERRUN: Duration = Duration::from_micros(60);
@@ -374,6 +374,7 @@ impl Session<'_> {
             redop: "none".to_owned(),
             root: -1,
             finished: busbw_store::local_time::now(),
+            variant: None,
             waived: None,
             out_of_place: None,
             in_place: None,

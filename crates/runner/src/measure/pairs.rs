@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use self::{look::Look, neighbours::Neighbours, pace::Pace};
 use super::{Report, RunError, Session};
 use crate::backend::BackendError;
-use crate::measure::placement::WrongElements;
+use crate::measure::checks::WrongElements;
 
 /// The suspects of the first look, and the schedule of the second. Rank 0 decides for all, because
 /// other machines may round logarithms differently.

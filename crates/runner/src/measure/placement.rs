@@ -5,18 +5,16 @@ use std::{collections::BTreeMap, time::Instant};
 
 use busbw_core::{
     bandwidth::bandwidth,
-    fault::Phase,
     pattern::derive_seed,
     plan::{Case, Placement, Style},
-    record::{Figures, Half, IterationReport, WrongPlace},
+    record::{Figures, Half, IterationReport},
 };
 use busbw_stats::{Decision, StoppingRule, median, summarise};
 
-use super::{Report, RunError, Session, batch::BatchTimes, samples::Samples};
-use crate::backend::{Found, Operation, finish_all};
-
-/// The most wrong elements that a half lists in full.
-const MAX_WRONG_LISTED: usize = 8;
+use super::{
+    Report, RunError, Session, batch::BatchTimes, checks::WrongElements, samples::Samples,
+};
+use crate::backend::{CaseFacts, Operation, finish_all};
 
 /// The most operations that are timed to learn how long one takes, if `PROBES_PER_ROW` of them fit
 /// into a row's time.
@@ -28,75 +26,154 @@ const CHECK_PER_BATCH: f64 = 0.5;
 /// See `MAX_PROBES`.
 const PROBES_PER_ROW: f64 = 40.0;
 
-/// The wrong elements that checks have found so far in our communicator.
-#[derive(Debug, Default)]
-pub(super) struct WrongElements {
-    /// The wrong elements of all communicators: sampling ends everywhere at the first one.
-    pub(super) wrong_anywhere: u64,
-    pub(super) wrong: u64,
-    pub(super) failed_checks: u64,
-    pub(super) places: Vec<WrongPlace>,
+/// What was taken so far for one half of a row.
+struct HalfTaken<'c> {
+    case: &'c Case,
+    /// The row's.
+    index: u64,
+    checked: bool,
+    seed: u64,
+    facts: CaseFacts,
+    /// Iterations of a batch: those of the plan, and those for which there is time; untimed ones.
+    wanted: u32,
+    iterations: u32,
+    warmup: u32,
+    /// The least number of batches.
+    least: u32,
+    /// The time of every iteration, where each is timed alone.
+    apart: Samples,
+    /// Seconds of the batches so far.
+    spent: f64,
+    wrong_elements: WrongElements,
+    /// The figure of each batch, by communicator.
+    samples: Vec<Vec<f64>>,
+    /// Of our communicator: times of enqueueing, every rank's times, processes and iterations of the last batch.
+    enqueued: Vec<f64>,
+    batches: Vec<Vec<f64>>,
+    last: Vec<(usize, Vec<f64>)>,
+    /// Whether the stopping rule has ended it.
+    content: bool,
 }
 
 impl Session<'_> {
-    /// Measures one placement, which is the part of its row between these two shares of its work.
-    pub(super) fn measure_half(
+    /// Measures one placement of each case, which is the part of their rows between these two shares of its work: a batch
+    /// of each in turns, so that what drifts meanwhile concerns all of them alike. Each comes with its place among the
+    /// variants, which follow each other as rows.
+    pub(super) fn measure_halves(
         &mut self,
-        case: &Case,
+        cases: &[(usize, Case)],
         placement: Placement,
         part: [f64; 2],
-    ) -> Result<Half, RunError> {
+    ) -> Result<Vec<Half>, RunError> {
+        let first = self.index;
+        let mut halves = Vec::new();
+        for (place, case) in cases {
+            self.index = first + *place as u64;
+            halves.push(self.begin_half(case, placement)?);
+        }
+        while halves.iter().any(|half| !half.content) {
+            for half in halves.iter_mut().filter(|half| !half.content) {
+                self.index = half.index;
+                self.take_batch(half, placement, part)?;
+            }
+        }
+        let mut measured = Vec::new();
+        for half in halves {
+            self.index = half.index;
+            measured.push(self.end_half(half, placement)?);
+        }
+        self.index = first;
+        Ok(measured)
+    }
+
+    /// What is known before the first batch.
+    fn begin_half<'c>(
+        &mut self,
+        case: &'c Case,
+        placement: Placement,
+    ) -> Result<HalfTaken<'c>, RunError> {
         let checked = self.plan.check > 0
             && case.collective.moves_data()
             && self.backend.is_verifiable(case)
             && (placement == Placement::OutOfPlace || case.collective.in_place_is_valid());
-        let seed = self.seed(placement);
         let facts = self.backend.prepare(case).facts();
         let (wanted, warmup) = self.loops(case);
         let (least, iterations) = self.afford(case, placement, wanted)?;
-        (self.iterations, self.warmup, self.apart) = (iterations, warmup, Samples::new());
+        Ok(HalfTaken {
+            case,
+            index: self.index,
+            checked,
+            seed: self.seed(placement),
+            facts,
+            wanted,
+            least,
+            iterations,
+            warmup,
+            apart: Samples::new(),
+            spent: 0.0,
+            wrong_elements: WrongElements::default(),
+            samples: vec![Vec::new(); self.groups.len()],
+            enqueued: Vec::new(),
+            batches: Vec::new(),
+            last: Vec::new(),
+            content: false,
+        })
+    }
+
+    /// One batch more.
+    fn take_batch(
+        &mut self,
+        half: &mut HalfTaken<'_>,
+        placement: Placement,
+        part: [f64; 2],
+    ) -> Result<(), RunError> {
         let begun = Instant::now();
-        let mut wrong_elements = WrongElements::default();
-        let mut samples = vec![Vec::new(); self.groups.len()];
-        let (mut enqueued, mut batches, mut last) = (Vec::new(), Vec::new(), Vec::new());
-        let mut content = false;
-        while !content && wrong_elements.wrong_anywhere == 0 {
-            let fill = (checked && self.proves(case, placement))
-                .then(|| derive_seed(seed, batches.len() as u64));
-            let (mut mine, found) = self.run_batch(case, placement, fill)?;
-            mine.spent = begun.elapsed().as_secs_f64();
-            let all = self.world.allgather(&mine.to_bytes(), self.deadline())?;
-            let all: Vec<BatchTimes> = all.iter().map(|b| BatchTimes::from_bytes(b)).collect();
-            let spent = all.first().map_or(f64::INFINITY, |first| first.spent);
-            for (group, samples) in self.groups.iter().zip(&mut samples) {
-                samples.push(self.plan.average.of(&pick(&all, &group.threads, |t| t.total)));
-            }
-            let ours = &self.group().threads;
-            enqueued.push(self.plan.average.of(&pick(&all, ours, |t| t.enqueue)));
-            batches.push(pick(&all, ours, |t| t.total));
-            last = ours
-                .iter()
-                .filter_map(|d| Some((self.plan.process(*d), all.get(*d)?.iterations.clone())))
-                .collect();
-            self.report_share(part, batches.len(), least, spent / batches.len() as f64)?;
-            if let Some(found) = found {
-                let name = format!("last timed iteration of batch {}", batches.len());
-                self.collect(&found, &name, &mut wrong_elements)?;
-            }
-            content =
-                samples.iter().all(|s| self.rule(least).decide(s, spent) != Decision::Continue);
+        (self.iterations, self.warmup) = (half.iterations, half.warmup);
+        std::mem::swap(&mut self.apart, &mut half.apart);
+        let fill = (half.checked && self.proves(half.case, placement))
+            .then(|| derive_seed(half.seed, half.batches.len() as u64));
+        let (mut mine, found) = self.run_batch(half.case, placement, fill)?;
+        std::mem::swap(&mut self.apart, &mut half.apart);
+        mine.spent = half.spent + begun.elapsed().as_secs_f64();
+        let all = self.world.allgather(&mine.to_bytes(), self.deadline())?;
+        let all: Vec<BatchTimes> = all.iter().map(|b| BatchTimes::from_bytes(b)).collect();
+        let spent = all.first().map_or(f64::INFINITY, |first| first.spent);
+        for (group, samples) in self.groups.iter().zip(&mut half.samples) {
+            samples.push(self.plan.average.of(&pick(&all, &group.threads, |t| t.total)));
         }
+        let ours = &self.group().threads;
+        half.enqueued.push(self.plan.average.of(&pick(&all, ours, |t| t.enqueue)));
+        half.batches.push(pick(&all, ours, |t| t.total));
+        half.last = ours
+            .iter()
+            .filter_map(|d| Some((self.plan.process(*d), all.get(*d)?.iterations.clone())))
+            .collect();
+        let batches = half.batches.len();
+        self.report_share(part, batches, half.least, spent / batches as f64)?;
+        if let Some(found) = found {
+            let name = format!("last timed iteration of batch {batches}");
+            self.collect(&found, &name, &mut half.wrong_elements)?;
+        }
+        let rule = self.rule(half.least);
+        let is_enough = half.samples.iter().all(|s| rule.decide(s, spent) != Decision::Continue);
+        half.content = is_enough || half.wrong_elements.wrong_anywhere > 0;
+        half.spent += begun.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// The checks, and the figures.
+    fn end_half(&mut self, half: HalfTaken<'_>, placement: Placement) -> Result<Half, RunError> {
+        let HalfTaken { case, checked, facts, wanted, iterations, batches, .. } = half;
+        (self.iterations, self.warmup) = (iterations, half.warmup);
+        let mut wrong_elements = half.wrong_elements;
         if checked && wrong_elements.wrong_anywhere == 0 {
-            self.check(case, placement, seed, &mut wrong_elements)?;
+            self.check(case, placement, half.seed, &mut wrong_elements)?;
         }
         let latency = match self.plan.latency {
-            true => {
-                let apart = std::mem::take(&mut self.apart);
-                Some(self.latency_figures(&batches, &apart)?)
-            }
+            true => Some(self.latency_figures(&batches, &half.apart)?),
             false => None,
         };
-        let samples = &samples[self.ours];
+        let samples = &half.samples[self.ours];
         let time_us = median(samples).unwrap_or(f64::NAN);
         let ranks = self.group().ranks.len();
         let element = case.sweep.datatype.bytes();
@@ -111,7 +188,7 @@ impl Session<'_> {
                 ..Figures::default()
             },
             predicted_us: facts.predicted_us,
-            cpu_time_us: median(&enqueued),
+            cpu_time_us: median(&half.enqueued),
             failed_checks: wrong_elements.failed_checks,
             wrong_places: wrong_elements.places,
             summary: summarise(samples),
@@ -120,7 +197,7 @@ impl Session<'_> {
             iterations: self
                 .plan
                 .per_iteration
-                .then(|| iteration_report(&last, self.plan.per_iteration_skip)),
+                .then(|| iteration_report(&half.last, self.plan.per_iteration_skip)),
             latency,
             ..Half::default()
         })
@@ -215,74 +292,6 @@ impl Session<'_> {
         let launch = derive_seed(self.plan.seed, u64::from(self.launch) << 32 | group);
         let half = 2 * self.index + u64::from(placement == Placement::InPlace);
         derive_seed(launch, half)
-    }
-
-    /// Runs `-c` operations with fresh data each and verifies every element; ends at the first
-    /// wrong one.
-    fn check(
-        &mut self,
-        case: &Case,
-        placement: Placement,
-        seed: u64,
-        wrong_elements: &mut WrongElements,
-    ) -> Result<(), RunError> {
-        let operation = Operation { placement, iteration: 0, verified: false };
-        for number in 1..=u64::from(self.plan.checks(self.iterations)) {
-            let seed = derive_seed(seed, u64::MAX - number);
-            self.backend.prepare(case).fill(operation, seed)?;
-            self.enter(Phase::Verify);
-            let corrupt = self.corruption(Phase::Verify);
-            let deadline = self.deadline();
-            let mut prepared = self.backend.prepare(case);
-            prepared.enqueue(operation)?;
-            finish_all(prepared.as_mut(), deadline)?;
-            if let Some((rank, element)) = corrupt {
-                prepared.corrupt(operation, rank, element)?;
-            }
-            let found = prepared.verify(operation, seed)?;
-            drop(prepared);
-            self.collect(&found, &format!("check {number}"), wrong_elements)?;
-            if wrong_elements.wrong_anywhere > 0 {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Exchanges the wrong elements that every rank found.
-    pub(super) fn collect(
-        &mut self,
-        found: &[Found],
-        check: &str,
-        wrong_elements: &mut WrongElements,
-    ) -> Result<(), RunError> {
-        let words = |found: &Found| {
-            let first = found.mismatch.first.unwrap_or_default();
-            [found.rank as u64, found.mismatch.wrong, first.index, first.got, first.want]
-        };
-        let mine: Vec<u8> = found.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
-        let all = self.world.allgather(&mine, self.deadline())?;
-        let words: Vec<u64> =
-            all.iter().flat_map(|b| b.as_chunks().0).map(|raw| u64::from_le_bytes(*raw)).collect();
-        for [rank, wrong, element, got, want] in words.as_chunks().0 {
-            wrong_elements.wrong_anywhere += wrong;
-            let rank = *rank as usize;
-            if *wrong == 0 || !self.group().ranks.contains(&rank) {
-                continue;
-            }
-            wrong_elements.wrong += wrong;
-            wrong_elements.failed_checks += 1;
-            if wrong_elements.places.len() < MAX_WRONG_LISTED {
-                wrong_elements.places.push(WrongPlace {
-                    rank,
-                    element: *element,
-                    got: format!("{got:#x}"),
-                    want: format!("{want:#x}"),
-                    check: check.to_owned(),
-                });
-            }
-        }
-        Ok(())
     }
 }
 

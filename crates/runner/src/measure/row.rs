@@ -1,4 +1,4 @@
-//! One row: both placements of a case, combined and reported to the supervisor by the first rank of
+//! The row of a case, or of each of its variants: both placements, combined and reported to the supervisor by the first rank of
 //! each communicator.
 //! Not its sampling (`placement`).
 
@@ -8,15 +8,15 @@ use busbw_core::{
     alltoallv::Traffic,
     collective::OpColumn,
     plan::{Case, Placement},
-    record::{Half, Row, SCHEMA},
+    record::{Half, Row, RowVariant, SCHEMA},
 };
 
-use super::{Report, RunError, Session};
+use super::{Report, RunError, Session, variants::Honoured};
 
 impl Session<'_> {
-    /// Measures both placements of a case (with `latency` one of them) and reports the row. Returns
+    /// Measures both placements of a case (with `latency` one of them), in all variants, and reports a row for each. Returns
     /// the number of wrong elements.
-    pub(super) fn measure_row(&mut self, case: &Case, cycle: u64) -> Result<u64, RunError> {
+    pub(super) fn measure_rows(&mut self, case: &Case, cycle: u64) -> Result<u64, RunError> {
         if self.world.rank() == 0 {
             let bytes = case.counts.bytes(case.sweep.datatype.bytes()) as u64;
             self.report(Report::Progress { index: self.index, bytes })?;
@@ -32,21 +32,43 @@ impl Session<'_> {
             return Ok(0);
         }
         let has_in_place = in_place_only || (!self.plan.latency && why_not.is_none());
-        let halves = if has_in_place && !in_place_only { 2.0 } else { 1.0 };
-        let out_of_place = match in_place_only {
-            true => None,
-            false => Some(self.measure_half(case, out, [0.0, 1.0 / halves])?),
-        };
-        let in_place = match has_in_place {
-            true => Some(self.measure_half(case, inside, [1.0 - 1.0 / halves, 1.0])?),
-            false => None,
-        };
-        let halves: Vec<&Half> = out_of_place.iter().chain(&in_place).collect();
-        let wrong = halves.iter().filter_map(|half| half.figures.wrong).sum();
-        let mut notes = self.traffic_notes(case, &halves);
-        notes.extend(why_not.map(|reason| format!("# in place is waived: {reason}")));
-        let row = Row { out_of_place, in_place, notes, ..self.empty_row(case, cycle) };
-        self.report_row(row)?;
+        let share = if has_in_place && !in_place_only { 0.5 } else { 1.0 };
+        let Honoured { cases, declined } = self.honoured(case)?;
+        let mut outs = match in_place_only {
+            true => Vec::new(),
+            false => self.measure_halves(&cases, out, [0.0, share])?,
+        }
+        .into_iter();
+        let mut ins = match has_in_place {
+            true => self.measure_halves(&cases, inside, [1.0 - share, 1.0])?,
+            false => Vec::new(),
+        }
+        .into_iter();
+        let (mut wrong, first) = (0, self.index);
+        for (place, case) in self.plan.in_variants(*case).enumerate() {
+            self.index = first + place as u64;
+            if place > 0 && self.groups.len() > 1 {
+                // Rows of one index are printed together: no communicator reports its next one earlier.
+                self.world.barrier(None)?;
+            }
+            if let Some(reason) = declined.get(&place) {
+                self.report_waived(&case, cycle, reason.clone())?;
+                continue;
+            }
+            let (out_of_place, in_place) = (outs.next(), ins.next());
+            let halves: Vec<&Half> = out_of_place.iter().chain(&in_place).collect();
+            wrong += halves.iter().filter_map(|half| half.figures.wrong).sum::<u64>();
+            let mut notes = self.traffic_notes(&case, &halves);
+            notes.extend(why_not.iter().map(|why| format!("# in place is waived: {why}")));
+            let ran = halves.iter().find_map(|half| half.figures.algorithm.as_deref());
+            let empty = self.empty_row(&case, cycle);
+            let variant = empty.variant.map(|RowVariant { given, .. }| RowVariant {
+                evidence: given.evidence(ran),
+                given,
+            });
+            let row = Row { variant, out_of_place, in_place, notes, ..empty };
+            self.report_row(row)?;
+        }
         Ok(wrong)
     }
 
@@ -111,6 +133,10 @@ impl Session<'_> {
             redop: redop.to_owned(),
             root: if collective.rooted() { case.sweep.root as i64 } else { -1 },
             finished: busbw_store::local_time::now(),
+            variant: self
+                .plan
+                .variant_of(case)
+                .map(|given| RowVariant { given: given.clone(), evidence: None }),
             waived: None,
             out_of_place: None,
             in_place: None,

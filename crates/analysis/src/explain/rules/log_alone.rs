@@ -10,7 +10,7 @@ use busbw_library_logs::{
     nccl::{Communicator, Counted, NcclFacts, Plugin, PluginState, transports_set_up},
 };
 
-use super::{super::context::Context, LOG_ALONE};
+use super::{super::context::Context, LOG_ALONE, diagnostics};
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let run = context.run;
@@ -27,6 +27,18 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
             "nothing failed: the warnings in the log are harmless"
         };
         return vec![note(cause)];
+    }
+    let diagnosed = diagnostics::sentence(context);
+    // What NCCL's own diagnostics found comes before how far the job came.
+    if diagnosed.is_some() && diagnostics::healthy(context) == Some(false) {
+        return Vec::new();
+    }
+    if let Some(diagnosed) = &diagnosed
+        && largest(&run.library).is_none()
+    {
+        let mut finding = note(diagnosed.clone());
+        finding.evidence.extend(diagnostics::bandwidths(context));
+        return vec![finding];
     }
     let mut cause = match (well, started(&run.library)) {
         (true, what) => format!("nothing failed: the run ended well; {what}"),
@@ -45,6 +57,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     }
     let mut finding = note(cause).evidence(transports_set_up(&run.library));
     finding.evidence.extend(channels(&run.library));
+    finding.evidence.extend(diagnosed);
     if !missing.is_empty() {
         finding.severity = Severity::Warning;
         finding = finding
@@ -105,7 +118,7 @@ fn network(library: &[NcclFacts]) -> Option<String> {
         library.iter().flat_map(|facts| facts.networks.keys()).map(String::as_str).collect();
     names.sort_unstable();
     names.dedup();
-    let direct = library.iter().any(|facts| !facts.gpu_direct.is_empty());
+    let direct = library.iter().flat_map(|facts| &facts.gpu_direct).any(|said| said.what.enabled);
     let direct = if direct { " with GPU Direct RDMA" } else { "" };
     (!names.is_empty()).then(|| format!("network {}{direct}", list(&names, "and")))
 }

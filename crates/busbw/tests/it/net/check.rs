@@ -25,6 +25,19 @@ fn check(words: &[&str], variables: &[(&str, &str)]) -> (i32, BTreeMap<String, (
     (output.status.code().unwrap(), verdicts.collect())
 }
 
+/// Interfaces that no rule checks are named.
+#[test]
+fn other_interfaces_are_named() {
+    let output = Command::new(BUSBW)
+        .args(["plugin", "check", "--rule", "sizes"])
+        .arg(folder().join("libnccl-net-shim.so"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = "# not checked: ncclGinPlugin_v13 (sends that a GPU begins), ncclRmaPlugin_v15 (one-sided operations)";
+    assert!(text.lines().any(|one| one == line), "{text}");
+}
+
 const BREAK: &str = "BUSBW_SHIM_NET_BREAK";
 const GROUPED: (&str, &str) = ("BUSBW_SHIM_NET_GROUPED", "1");
 

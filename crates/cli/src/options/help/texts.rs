@@ -31,6 +31,7 @@ pub(in crate::options) const EVERYTHING: Below = Below {
         ("busbw topo", "GPUs, NICs and their links"),
         ("busbw sweep -x NCCL_ALGO=Ring,Tree all_reduce", "needs GPUs"),
         ("busbw transports all_reduce", "needs GPUs: which transport ran?"),
+        ("busbw all_reduce --algorithm auto,RING_LL,TREE_LL", "needs GPUs, NCCL 2.31"),
         ("busbw algorithms", "which algorithm is fastest here"),
     ],
     exits: BENCH_EXITS,
@@ -38,7 +39,9 @@ pub(in crate::options) const EVERYTHING: Below = Below {
 
 /// Below the options of a collective.
 pub(in crate::options) const COLLECTIVES: Below = Below {
-    notes: &["Every option of nccl-tests 2.19.6 is taken, with its meaning."],
+    notes: &[
+        "Every option of nccl-tests 2.19.6 is taken, with its meaning. --nccl-tests-version 2.20.0 prints that release's form, as far as it is published.",
+    ],
     examples: &[
         ("busbw {} -b 8 -e 16M -f 2 -g 2", "two ranks, 8 B to 16 MiB"),
         ("busbw {} -e 1M --precision 5%", "until within 5 %"),
@@ -63,7 +66,7 @@ pub(in crate::options) const BARRIER: Below = Below {
 /// Below the options of a collective under nccl-tests' name.
 pub(in crate::options) const NCCL_TESTS: Below = Below {
     notes: &[
-        "Options, defaults and output are those of nccl-tests 2.19.6. Without a GPU it ends with exit code 5; --backend host measures host memory.",
+        "Options, defaults and output are those of nccl-tests 2.19.6; --nccl-tests-version 2.20.0 prints that release's form, as far as it is published. Without a GPU it ends with exit code 5; --backend host measures host memory.",
     ],
     examples: &[
         ("busbw {} -b 8 -e 1M -f 2 -g 2 --backend host", ""),

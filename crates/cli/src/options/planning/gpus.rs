@@ -23,7 +23,9 @@ pub(super) fn options(a: &BenchArguments) -> Result<GpuOptions, BadOption> {
         _ => Registration::Symmetric,
     };
     // -1 is nccl-tests' own word for leaving it to NCCL.
-    let cta_policy = count("-x", a.cta_policy, -1, -1, 2)? as i32;
+    // Several are policies of calls (`variants`), and leave the communicator's to NCCL.
+    let policy = a.cta_policy.as_ref().filter(|all| all.len() == 1).map(|all| all[0]);
+    let cta_policy = count("-x", policy, -1, -1, 2)? as i32;
     Ok(GpuOptions {
         register,
         cta_policy: (cta_policy >= 0).then_some(cta_policy),

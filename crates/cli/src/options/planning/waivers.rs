@@ -35,7 +35,7 @@ fn without_gpus(a: &BenchArguments, name: &str, registration: &str) -> Vec<Waive
         ("-G", a.graph, graphs),
         ("-y", a.stream_null, streams),
         ("-R", a.local_register, registration),
-        ("-x", a.cta_policy, kernels),
+        ("-x", a.cta_policy.as_ref().and_then(|all| all.first().copied()), kernels),
         ("-D", a.device_implementation, kernels),
         ("-V", a.device_cta_count, kernels),
         (

@@ -39,6 +39,8 @@ pub(super) struct Described {
     pub(super) name: String,
     pub(super) version: u32,
     pub(super) versions: Vec<u32>,
+    /// Symbols of other kinds of plugins in the same library.
+    pub(super) others: Vec<String>,
     /// Of each device, in words that do not differ between versions of the table.
     pub(super) devices: Vec<String>,
 }
@@ -164,6 +166,8 @@ fn die_with_parent() -> Result<()> {
 
 fn described(asked: &Asked) -> Result<Described, String> {
     let versions = Plugin::versions(&asked.word).map_err(|error| error.to_string())?;
+    let others = Plugin::other_interfaces(&asked.word).map_err(|error| error.to_string())?;
+    let others = others.into_iter().map(|(_, symbol)| symbol).collect();
     let plugin = Plugin::open(&asked.word, asked.version).map_err(|error| error.to_string())?;
     let count = plugin.devices().map_err(|error| error.to_string())?;
     let mut devices = Vec::new();
@@ -174,5 +178,6 @@ fn described(asked: &Asked) -> Result<Described, String> {
             is.name, is.pci_path, is.guid, is.port, is.speed, is.ptr_support, is.max_comms, is.max_recvs
         ));
     }
-    Ok(Described { name: plugin.name().to_owned(), version: plugin.version(), versions, devices })
+    let (name, version) = (plugin.name().to_owned(), plugin.version());
+    Ok(Described { name, version, versions, others, devices })
 }

@@ -57,10 +57,13 @@ pub(super) fn check(
         Reading::Nothing => return Some(nothing(name, value, (least, most) == (Some(0), Some(1)))),
         Reading::TooLarge => return Some(too_large()),
     };
-    let default = tables().nccl.get(name).and_then(|life| life.default);
+    // A default is a legal value, even as -2 for "automatic".
+    let is_default = tables().nccl.get(name).is_some_and(|parameter| {
+        parameter.defaults.iter().any(|(_, default)| default.parse() == Ok(number))
+    });
     let low = least.is_some_and(|least| number < least);
     let high = most.is_some_and(|most| number > most);
-    if !(low || high) || default == Some(number) {
+    if !(low || high) || is_default {
         return None;
     }
     let wanted = match (least, most) {

@@ -305,6 +305,14 @@ mod tests {
             said("# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809"),
             HeadLine::Version("2.17.6".to_owned(), Some(22809))
         );
+        // 2.20.0 names its commit; a build outside of git says unknown.
+        for commit in ["b4d5bee", "b4d5bee-dirty", "unknown"] {
+            let line = format!(
+                "# nccl-tests version 2.20.0 ({commit}) nccl-headers=23102 nccl-library=23102"
+            );
+            let version = HeadLine::Version("2.20.0".to_owned(), Some(23102));
+            assert_eq!(head(&line), Some(version), "{line}");
+        }
         assert_eq!(
             said("rccl-tests: Version develop:448c4c7"),
             HeadLine::Version("develop:448c4c7".to_owned(), None)

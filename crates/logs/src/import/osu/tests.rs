@@ -14,6 +14,26 @@ fn titles() {
             false,
         ),
         (
+            "# OSU MPI All-to-All Personalized Exchange Latency Test v7.5",
+            Figure::Latency,
+            Some(Memory::Host),
+            false,
+        ),
+        ("# OSU MPI-CUDA Bi-Directional Bandwidth Test v7.5", Figure::BothDirections, None, true),
+        ("# OSU MPI-ROCM Latency Test v7.5", Figure::Latency, None, true),
+        (
+            "# OSU NCCL-CUDA Allreduce Latency Test v7.5",
+            Figure::Latency,
+            Some(Memory::Device),
+            false,
+        ),
+        (
+            "# OSU MPI-CUDA Non-blocking Allreduce Latency Test v7.5",
+            Figure::Latency,
+            Some(Memory::Device),
+            false,
+        ),
+        (
             "# OSU MPI Multiple Bandwidth / Message Rate Test v5.8",
             Figure::Pairs,
             Some(Memory::Host),
@@ -45,6 +65,14 @@ fn rows_follow_their_header() {
         ),
         ("# Size       Avg Latency(us)        Validation", "1 0.15 Pass", 1, Some(0.15), None),
         ("# Avg Latency(us)", "             9.07", 0, Some(9.07), None),
+        // 7.5, as published by CSCS (openmpi.md of their documentation, commit 80abed138e7c).
+        (
+            "# Size      Bandwidth (MB/s)        Validation",
+            "4194304             23989.54              Pass",
+            4_194_304,
+            None,
+            Some(23.98954),
+        ),
     ] {
         let mut table = Table::default();
         assert_eq!(table.row(line), None, "{line}");

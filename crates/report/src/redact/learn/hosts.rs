@@ -19,6 +19,10 @@ static HOSTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         // NCCL's lines: `host:pid:tid [0] NCCL INFO …`.
         r#"(?m)(?:^|[\s>"'(\]])([A-Za-z0-9][A-Za-z0-9._-]*):\d+:\d+ (?:\[|NCCL)"#,
+        // Its diagnostics': `host:pid NCCL DIAG …`, `rank 3 (host): …`, `server_host=host`.
+        r#"(?m)(?:^|[\s>"'(\]])([A-Za-z0-9][A-Za-z0-9._-]*):\d+ NCCL DIAG"#,
+        r"\brank \d+ \(([A-Za-z0-9][A-Za-z0-9._-]*)\): [\d.]+ Gbit/s",
+        r"\b(?:server|client)_host=([A-Za-z0-9][A-Za-z0-9._-]*)",
         // nccl-tests': `host: Test NCCL failure …`, ` .. host pid 7: Test failure …`, `… Pid 7 on host device …`.
         r"(?m)(?:^|[\s>])([A-Za-z0-9][A-Za-z0-9._-]*): Test (?:NCCL |CUDA )?(?:failure|timeout)",
         r"\.\. ([A-Za-z0-9][A-Za-z0-9._-]*) pid \d+",

@@ -11,12 +11,13 @@ use busbw_core::{
 };
 use busbw_ffi::{
     gpu::Graph,
-    nccl::{Nccl as Library, NcclError},
+    nccl::{CallConfig, Nccl as Library, NcclError},
 };
 
 use super::{
     Nccl, gpu, nccl,
     operations::{self, RankOperator, Regions},
+    variants,
 };
 use crate::backend::nccl::{gpu_rank::GpuRank, wait::Watch};
 use crate::backend::{BackendError, CaseFacts, Found, Operation, Prepared};
@@ -30,6 +31,8 @@ pub(super) struct GpuCase<'a> {
     /// The captured graphs, by rank.
     graphs: Vec<Graph>,
     started: Instant,
+    /// What every call is given, where the plan has variants.
+    config: Option<CallConfig>,
 }
 
 /// The backend's parts that a case uses.
@@ -67,16 +70,20 @@ impl<'a> GpuCase<'a> {
                     .map_err(|error| nccl(gpu_rank.rank, library, error))
             })
             .collect();
+        let backend_plan = backend.plan;
         let parts = Parts {
             case,
-            plan: backend.plan,
+            plan: backend_plan,
             library,
             facts: backend.tuning.facts(case),
             gpu_ranks: &mut backend.gpu_ranks,
             stopped: &*backend.stopped,
             peers: &backend.peers,
         };
-        GpuCase { backend: parts, shape, operators, graphs: Vec::new(), started: Instant::now() }
+        let config =
+            backend_plan.variant_of(case).and_then(|variant| variants::config(library, variant));
+        let (graphs, started) = (Vec::new(), Instant::now());
+        GpuCase { backend: parts, shape, operators, graphs, started, config }
     }
 
     fn pattern(&self, seed: u64) -> Pattern {
@@ -98,12 +105,23 @@ impl<'a> GpuCase<'a> {
     /// Enqueues a step on every rank.
     fn enqueue_step(&self, operation: Operation, step: u32) -> Result<(), BackendError> {
         let operators = self.operators.as_ref().map_err(Clone::clone)?;
-        let (library, datatype) = (self.backend.library, self.backend.case.sweep.datatype);
+        let datatype = self.backend.case.sweep.datatype;
         self.backend.gpu_ranks.iter().zip(operators).try_for_each(|(gpu_rank, operator)| {
             let regions = self.regions(gpu_rank, operation)?;
-            operations::enqueue(&self.shape, datatype, operator.get(), gpu_rank, regions, step)
-                .map_err(|error| nccl(gpu_rank.rank, library, error))
+            let (config, operator) = (self.config.as_ref(), operator.get());
+            operations::enqueue(&self.shape, datatype, config, operator, gpu_rank, regions, step)
+                .map_err(|error| self.failed(gpu_rank.rank, error))
         })
+    }
+
+    /// An error of NCCL: an operation that failed, or a variant that it declines.
+    fn failed(&self, rank: usize, error: NcclError) -> BackendError {
+        let Parts { plan, case, library, .. } = self.backend;
+        let given = plan.variant_of(case);
+        match given.and_then(|given| variants::declined(given, case, &error)) {
+            Some(reason) => BackendError::Declined(reason),
+            None => nccl(rank, library, error),
+        }
     }
 
     /// The rank that is named in errors that concern all of ours.
@@ -212,7 +230,7 @@ impl Prepared for GpuCase<'_> {
 
     fn end_fused(&mut self) -> Result<(), BackendError> {
         let library = self.backend.library;
-        library.group_end().map_err(|error| nccl(self.first(), library, error))
+        library.group_end().map_err(|error| self.failed(self.first(), error))
     }
 
     fn delay(&mut self, seconds: f64) {

@@ -71,7 +71,8 @@ impl Nccl<'_> {
 
     fn enqueue(&self, way: Direction, peer: usize, part: Part) -> Result<(), BackendError> {
         let (gpu_rank, span) = (self.gpu_rank()?, self.span(part)?);
-        let call = Call { datatype: DataType::Int8, count: part.bytes, stream: &gpu_rank.stream };
+        let (datatype, stream) = (DataType::Int8, &gpu_rank.stream);
+        let call = Call { datatype, count: part.bytes, stream, config: None };
         let enqueued = match way {
             Direction::Out => gpu_rank.communicator.send(span, peer, call),
             Direction::In => gpu_rank.communicator.recv(span, peer, call),

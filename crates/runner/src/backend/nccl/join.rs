@@ -22,7 +22,7 @@ use busbw_ffi::{
 use busbw_job::world::{World, WorldError};
 use busbw_shm::Wait;
 
-use super::{Nccl, gpu, memory::Ledger, nccl};
+use super::{Nccl, gpu, memory::Ledger, nccl, variants};
 use crate::backend::nccl::{
     checker::Checker,
     free_memory, gpu_rank,
@@ -123,6 +123,15 @@ impl Nccl<'_> {
                 );
                 return Err(BackendError::Refused { text, exit: Exit::Impossible });
             }
+        }
+        if !self.plan.variants.is_empty()
+            && let Err(why) = self.library.takes_call_configs()
+        {
+            let text = format!(
+                "a configuration of calls ({}) {why}: name a newer one with --nccl",
+                variants::OPTIONS
+            );
+            return Err(BackendError::Refused { text, exit: Exit::Impossible });
         }
         Ok(Config {
             cta_policy: self.options.cta_policy,

@@ -9,7 +9,7 @@ use busbw_core::{
 };
 use busbw_ffi::{
     gpu::Span,
-    nccl::{Communicator, NcclError, Operation as Call, Operator},
+    nccl::{CallConfig, Communicator, NcclError, Operation as Call, Operator},
 };
 
 use crate::backend::Operation;
@@ -140,13 +140,14 @@ pub(super) fn is_one_call(collective: Collective, communicator: &Communicator) -
 pub(super) fn enqueue(
     shape: &Shape<'_>,
     datatype: DataType,
+    config: Option<&CallConfig>,
     operator: Operator,
     gpu_rank: &GpuRank,
     Regions { send, recv, .. }: Regions,
     step: u32,
 ) -> Result<(), NcclError> {
     let (communicator, root) = (&gpu_rank.communicator, shape.root);
-    let call = Call { datatype, count: shape.counts.param, stream: &gpu_rank.stream };
+    let call = Call { datatype, count: shape.counts.param, stream: &gpu_rank.stream, config };
     let exchange = Exchange { shape, call, communicator, send, recv };
     match shape.collective {
         Collective::AllReduce => communicator.all_reduce(send, recv, operator, call),

@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 use busbw_core::plan::{Case, Sweep};
 use busbw_library_logs::nccl::{Execution, NcclFacts, Parser};
 
-use super::{Nccl, log::Log};
+use super::{Nccl, log::Log, variants};
 use crate::backend::CaseFacts;
 
 /// NCCL's choices known so far, and how far its log has been read.
@@ -20,7 +20,8 @@ pub(super) struct TuningChoices {
     /// Bytes of the log that have been read.
     read: u64,
     capturing: bool,
-    known: HashMap<(Sweep, usize), CaseFacts>,
+    /// By sweep, count and variant.
+    known: HashMap<(Sweep, usize, usize), CaseFacts>,
     /// Facts from NCCL's initialisation, until they are reported.
     init_facts: Option<Box<NcclFacts>>,
     reported: bool,
@@ -52,8 +53,8 @@ impl TuningChoices {
     }
 }
 
-fn key(case: &Case) -> (Sweep, usize) {
-    (case.sweep, case.counts.param)
+fn key(case: &Case) -> (Sweep, usize, usize) {
+    (case.sweep, case.counts.param, case.variant)
 }
 
 impl Nccl<'_> {
@@ -84,13 +85,17 @@ impl Nccl<'_> {
     /// predicts for it.
     pub(super) fn keep_choice(&mut self, case: &Case, predicted_us: Option<f64>) {
         let tuning = &mut self.tuning;
-        let mut parser = Parser::new();
+        let (mut parser, mut picked) = (Parser::new(), None);
         if let Some(log) = &tuning.log {
-            tuning.read = log.lines(tuning.read, |line| parser.line(line));
+            tuning.read = log.lines(tuning.read, |line| {
+                parser.line(line);
+                picked = picked.take().or_else(|| variants::picked(line).map(str::to_owned));
+            });
         }
         // One call was made: the first choice in the log is its own.
         let choice = parser.finish().choices.into_iter().next();
-        let facts = CaseFacts { algorithm: choice.map(|c| words(&c.execution)), predicted_us };
+        let algorithm = choice.map(|choice| words(&choice.execution)).or(picked);
+        let facts = CaseFacts { algorithm, predicted_us };
         tuning.known.insert(key(case), facts);
     }
 
@@ -110,10 +115,10 @@ fn init_facts(log: &Log) -> NcclFacts {
 /// "RING LL, channels 0-3".
 fn words(execution: &Execution) -> String {
     match execution {
-        Execution::Tuned { algorithm, protocol, channels: Some([first, last]) } => {
+        Execution::Tuned { algorithm, protocol, channels: Some([first, last]), .. } => {
             format!("{algorithm} {protocol}, channels {first}-{last}")
         }
-        Execution::Tuned { algorithm, protocol, channels: None } => {
+        Execution::Tuned { algorithm, protocol, channels: None, .. } => {
             format!("{algorithm} {protocol}")
         }
         Execution::Symmetric { kernel, channels, .. } => {

@@ -13,7 +13,7 @@ use super::{Task, channel};
 use crate::measure::messages::iteration::End;
 use crate::{
     backend::{Found, Part, Side},
-    measure::{RunError, Session, placement::WrongElements},
+    measure::{RunError, Session, checks::WrongElements},
 };
 
 impl Session<'_> {

@@ -14,8 +14,8 @@ use busbw_stats::{median, summarise};
 use super::pace::Pace;
 use crate::measure::{
     RunError, Session,
+    checks::WrongElements,
     messages::{End, Task},
-    placement::WrongElements,
     samples::Samples,
 };
 
