@@ -31,8 +31,9 @@ use busbw_core::{
     },
 };
 use busbw_logs::measurement::Figure;
+use busbw_stats::Random;
 use machine::Machine;
-use noise::{Noise, Rng, Weather};
+use noise::{Noise, Weather, generator};
 
 /// Peers of a rank where all pairs would be too many (`busbw pairs`, beyond 128 ranks).
 const PEERS: usize = 16;
@@ -46,7 +47,7 @@ const HEALTHY_PERCENT: f64 = 85.0;
 struct Cluster {
     machine: Machine,
     schedule: Schedule,
-    rng: Rng,
+    rng: Random,
     clock_s: f64,
     /// The usual time of a collective, microseconds: what its limit follows from.
     usual_us: f64,
@@ -59,7 +60,7 @@ impl Cluster {
             0..=128 => machine.schedule(),
             _ => Schedule::sample(hosts, PEERS, 0),
         };
-        Cluster { machine, schedule, rng: Rng::new(seed + 77), clock_s: 0.0, usual_us }
+        Cluster { machine, schedule, rng: generator(seed + 77), clock_s: 0.0, usual_us }
     }
 
     /// One launch: the median of batches. Each operation is as slow as the slowest of all hosts, and a batch has their

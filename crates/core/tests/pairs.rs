@@ -18,7 +18,7 @@ use busbw_core::pairs::{
 };
 use pairs::{
     machine::Machine,
-    noise::{Noise, Rng},
+    noise::{Noise, generator},
 };
 
 /// Hosts, and ranks of each.
@@ -64,7 +64,7 @@ fn tellable(hosts: usize, local: usize) -> &'static [(&'static str, Draw)] {
 
 /// A first look, and what is left of it after a retest.
 fn look(machine: &Machine, passes: [usize; 2], seed: u64) -> [PairsAssessment; 2] {
-    let mut rng = Rng::new(seed);
+    let mut rng = generator(seed);
     let (schedule, hosts) = (machine.schedule(), &machine.hosts);
     let first = judge(
         &machine.measure(&schedule, passes[0], &mut rng),

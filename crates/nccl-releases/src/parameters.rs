@@ -40,19 +40,6 @@ impl Parameter {
         let known = self.defaults.iter().rfind(|(since, _)| *since <= release);
         known.map(|(_, default)| *default)
     }
-
-    /// The newest default.
-    pub fn default(&self) -> Option<&'static str> {
-        self.defaults.last().map(|(_, default)| *default)
-    }
-
-    /// Whether a release reads it; `None` where that is not known.
-    pub fn is_read_in(&self, release: Version) -> Option<bool> {
-        if self.removed.is_some_and(|removed| release >= removed) {
-            return Some(false);
-        }
-        self.first.map(|first| release >= first)
-    }
 }
 
 /// Every variable that a release of NCCL reads or read, by its name.
@@ -108,8 +95,7 @@ mod tests {
     #[test]
     fn a_variable_that_went() {
         let gone = of("NCCL_TOPO_SCATTER_START_NET");
-        assert_eq!(gone.is_read_in(Version::new(2, 31, 2)), Some(true));
-        assert_eq!(gone.is_read_in(Version::new(2, 32, 3)), Some(false));
+        assert_eq!(gone.first, Some(Version::new(2, 31, 2)));
         assert_eq!(gone.removed, Some(Version::new(2, 32, 3)));
     }
 }

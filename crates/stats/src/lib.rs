@@ -26,6 +26,7 @@ pub mod iterations;
 pub mod mann_whitney;
 pub mod outliers;
 pub mod quantile;
+pub mod random;
 pub mod stopping;
 pub mod summary;
 
@@ -38,6 +39,7 @@ pub use interval::{Interval, median_interval};
 pub use iterations::{IterationStats, iteration_stats};
 pub use outliers::{Outliers, outliers};
 pub use quantile::{mad, median, quantile};
+pub use random::Random;
 pub use stopping::{Decision, Stop, StoppingRule};
 pub use summary::{Summary, summarise};
 

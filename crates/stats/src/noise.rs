@@ -1,33 +1,7 @@
-//! Simulated launch times for the tests: a small generator and the noise models.
+//! Simulated launch times for the tests: the noise models.
 //! Not part of the program: it is compiled for tests only, and every seed is fixed.
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one addition and three mixing steps.
-pub struct Rng(u64);
-
-impl Rng {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in the open interval (0, 1), so that its logarithm is finite.
-    pub fn uniform(&mut self) -> f64 {
-        ((self.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    }
-
-    /// Standard normal, by Box and Muller.
-    pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * self.uniform().ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.uniform()).cos()
-    }
-}
+pub use crate::random::Random as Rng;
 
 /// How launch times vary around 1.0, in the order in which the launches were made.
 #[derive(Debug, Clone, Copy)]

@@ -13,6 +13,7 @@
 mod finals;
 mod race;
 
+use busbw_stats::Random;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use finals::{Final, Role};
@@ -22,7 +23,6 @@ use crate::{
     failures,
     model::{Fitted, Kernels, Observation, Weights, fit},
     objective::{Goal, Objective},
-    random::Random,
     space::{Assignment, Point, Space},
     trial::{Finished, Outcome, Purpose, ReportError, Trial, medians},
 };

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use busbw_core::pairs::{Unit, figures::Figures, schedule::Schedule, subject::Subject};
 
-use super::noise::{Noise, Rng, Weather};
+use busbw_stats::Random;
+
+use super::noise::{Noise, Weather, generator};
 
 #[derive(Clone)]
 pub struct Machine {
@@ -31,7 +33,7 @@ impl Machine {
         Schedule::by_hosts(&hosts)
     }
 
-    pub fn measure(&self, schedule: &Schedule, passes: usize, rng: &mut Rng) -> Figures {
+    pub fn measure(&self, schedule: &Schedule, passes: usize, rng: &mut Random) -> Figures {
         let mut cells = BTreeMap::<(usize, usize), Vec<f64>>::new();
         let mut weather = Weather::new(self.noise, self.hosts.len());
         for _ in 0..passes {
@@ -39,7 +41,7 @@ impl Machine {
                 weather.next_round(rng);
                 for (from, to) in round.iter().flat_map(|[a, b]| [(*a, *b), (*b, *a)]) {
                     let own =
-                        Rng::new((self.seed << 32) + (from * 4099 + to) as u64).normal() * 0.01;
+                        generator((self.seed << 32) + (from * 4099 + to) as u64).normal() * 0.01;
                     let noise = weather.sample([self.hosts[from], self.hosts[to]], rng) + own;
                     cells.entry((from, to)).or_default().push(self.sample(from, to, noise.exp()));
                 }

@@ -1,32 +1,11 @@
-//! Noise of simulated machines: a small generator, and how samples vary.
+//! Noise of simulated machines: how samples vary.
 //! Not the machines.
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one addition and three mixing steps.
-pub struct Rng(u64);
+use busbw_stats::Random;
 
-impl Rng {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0xD129_0D3A_5F4E_62C5))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in the open interval (0, 1).
-    pub fn uniform(&mut self) -> f64 {
-        ((self.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    }
-
-    /// Standard normal, by Box and Muller.
-    pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * self.uniform().ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.uniform()).cos()
-    }
+/// The generator of a case: cases are numbered one after another, and their sequences must have nothing in common.
+pub fn generator(seed: u64) -> Random {
+    Random::new(seed.wrapping_mul(0xD129_0D3A_5F4E_62C5))
 }
 
 /// How samples vary. Each has 3 % lognormal noise a sample and 1 % that stays with a cell.
@@ -60,7 +39,7 @@ impl Weather {
         Weather { noise, drift: 0.0, disturbed: vec![(0, 0.0); hosts] }
     }
 
-    pub fn next_round(&mut self, rng: &mut Rng) {
+    pub fn next_round(&mut self, rng: &mut Random) {
         match self.noise {
             Noise::Drifting => self.drift = 0.98 * self.drift + 0.01 * rng.normal(),
             Noise::Disturbed => {
@@ -76,7 +55,7 @@ impl Weather {
     }
 
     /// Logarithm of how much slower a sample between these hosts is.
-    pub fn sample(&self, hosts: [usize; 2], rng: &mut Rng) -> f64 {
+    pub fn sample(&self, hosts: [usize; 2], rng: &mut Random) -> f64 {
         let tail = self.noise == Noise::HeavyTailed && rng.uniform() < 0.05;
         let tail = if tail { (1.3 + 1.7 * rng.uniform()).ln() } else { 0.0 };
         let disturbed = hosts.map(|host| self.disturbed[host]).into_iter();

@@ -9,16 +9,12 @@ use std::{
 use thiserror::Error;
 
 use super::{
-    config::{CONFIG_MARK, UNDEFINED},
+    config::{CONFIG_MARK, UNDEFINED, has_field},
     library::{Nccl, Version},
 };
 
 /// The release whose header the structure below is transcribed from.
 const HEADER_VERSION: u32 = 23203;
-/// The first release with configurations of calls.
-const FIRST: Version = Version(23100);
-/// The release that added the structure's last member.
-const LAUNCH_EVENT_SINCE: u32 = 23200;
 
 /// Why calls of a library take no configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -87,9 +83,10 @@ impl CallConfig {
         let name = algorithm.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());
         let ctas = |count: Option<u32>| count.map_or(UNDEFINED, |count| count as c_int);
         let version = HEADER_VERSION.min(nccl.version().0);
-        let size = match version {
-            LAUNCH_EVENT_SINCE.. => size_of::<RawCallConfig>(),
-            _ => std::mem::offset_of!(RawCallConfig, launch_event),
+        // The last member came with 2.32.
+        let size = match has_field("ncclCollConfig_t", "launchCompletionEvent", version) {
+            true => size_of::<RawCallConfig>(),
+            false => std::mem::offset_of!(RawCallConfig, launch_event),
         };
         let raw = RawCallConfig {
             size,
@@ -123,7 +120,8 @@ impl Nccl {
     /// The library is older than 2.31, or lacks one of the eight functions.
     pub fn takes_call_configs(&self) -> Result<(), NoCallConfig> {
         let (loaded, path) = (self.version(), self.path().to_owned());
-        if loaded < FIRST {
+        let first = busbw_nccl_releases::first_release_of("ncclAllReduceConfig");
+        if first.is_none_or(|first| loaded.0 < first.code()) {
             return Err(NoCallConfig::Older { loaded, path });
         }
         let table = &self.table;
@@ -161,7 +159,7 @@ mod tests {
     /// Before 2.32 the structure ends with the tag.
     #[test]
     fn the_first_release_has_one_field_less() {
-        let (bytes, _) = crate::nccl::config::layout_in(FIRST.0 + 2, "ncclCollConfig_t");
+        let (bytes, _) = crate::nccl::config::layout_in(23102, "ncclCollConfig_t");
         assert_eq!(bytes, std::mem::offset_of!(RawCallConfig, launch_event));
     }
 }

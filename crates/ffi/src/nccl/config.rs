@@ -58,7 +58,7 @@ impl RawConfig {
     /// structure has the library's version.
     pub(crate) fn new(config: &Config, library: u32) -> RawConfig {
         let where_known = |field: &str, value: Option<c_int>| {
-            value.filter(|_| has_field(field, library)).unwrap_or(UNDEFINED)
+            value.filter(|_| has_field("ncclConfig_t", field, library)).unwrap_or(UNDEFINED)
         };
         RawConfig {
             size: size_of::<RawConfig>(),
@@ -91,9 +91,9 @@ impl RawConfig {
     }
 }
 
-/// Whether ncclConfig_t of a library of this version code has a field.
-fn has_field(name: &str, library: u32) -> bool {
-    busbw_nccl_releases::fields("ncclConfig_t")
+/// Whether a structure has a field in a library of this version code.
+pub(super) fn has_field(structure: &str, name: &str, library: u32) -> bool {
+    busbw_nccl_releases::fields(structure)
         .any(|field| field.name == name && field.first.code() <= library)
 }
 

@@ -1,11 +1,10 @@
 //! The best environment of a set of tables: changes of one variable, then of two at once, from several starts.
 //! Not a guarantee: an optimum that needs three changes at once, each pair of them worse, can be missed.
 
+use busbw_stats::Random;
+
 use super::Tables;
-use crate::{
-    random::Random,
-    space::{Point, Space},
-};
+use crate::space::{Point, Space};
 
 /// Random starts beside those that the caller gives.
 const RANDOM_STARTS: usize = 4;

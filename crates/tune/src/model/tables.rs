@@ -2,7 +2,9 @@
 //! sure differences are. Not the search for the best one (`minimise`).
 
 use super::{Fitted, matrix::Cholesky};
-use crate::{random::Random, space::Point};
+use busbw_stats::Random;
+
+use crate::space::Point;
 
 /// The effect of each value and of each pair of values, in logarithms of time.
 #[derive(Debug, Clone)]

@@ -22,9 +22,9 @@
 //!
 //! The optimum is exact: parts that share no variable are minimised apart, and the regions that fail are enumerated.
 
+use busbw_stats::Random;
 use busbw_tune::{
-    Assignment, Failure, Objective, Outcome, Point, Random, Scope, SizeTimes, Space, Trial,
-    Variable,
+    Assignment, Failure, Objective, Outcome, Point, Scope, SizeTimes, Space, Trial, Variable,
 };
 
 pub const SIZES: [u64; 3] = [1 << 16, 1 << 20, 1 << 25];

@@ -1,7 +1,8 @@
 //! The searches that the search is compared with: random search, and coordinate descent.
 //! Not straw men: both get the same launches, know failures at once, and spend a share of them on being sure.
 
-use busbw_tune::{Outcome, Point, Random};
+use busbw_stats::Random;
+use busbw_tune::{Outcome, Point};
 
 use super::landscape::Landscape;
 

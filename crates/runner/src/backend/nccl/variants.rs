@@ -33,7 +33,9 @@ pub(super) fn declined(given: &Variant, case: &Case, error: &NcclError) -> Optio
     }
     let size = bytes(case.counts.bytes(case.sweep.datatype.bytes()) as u64);
     let said = error.last.trim_start_matches(", ").trim();
-    let remedy = match algorithm.ends_with("LL128") {
+    // Other words of NCCL's say that the collective has no such algorithm at all.
+    let left_out = algorithm.ends_with("LL128") && said.starts_with(SELECTION);
+    let remedy = match left_out {
         true => {
             "; NCCL leaves LL128 out here, and runs it under NCCL_PROTO=LL128 alone, in every call"
         }
@@ -73,6 +75,11 @@ mod tests {
             reason,
             "NCCL: PAT_SIMPLE cannot be honored for all_reduce of 1 MiB (algSelection: no algorithm in the selected set is available for AllReduce)"
         );
+        let given = Variant { algorithm: Some("TREE_LL128".to_owned()), ..Variant::default() };
+        let reason = |last| declined(&given, &case, &error(4, last)).unwrap().0;
+        assert!(reason(last).ends_with("NCCL_PROTO=LL128 alone, in every call"));
+        let unknown = "config->algSelection \"TREE_LL128\" cannot be honored for AllGather";
+        assert!(reason(unknown).ends_with("for AllGather)"));
         assert_eq!(declined(&given, &case, &error(2, last)), None);
         assert_eq!(declined(&given, &case, &error(4, ", AllReduce : invalid type 99")), None);
         assert_eq!(declined(&Variant::default(), &case, &error(4, last)), None);

@@ -1,4 +1,4 @@
-//! The generator of every random choice: SplitMix64, whose state is one number that a saved search keeps.
+//! A small generator for simulations and searches: SplitMix64, whose state is one number that can be saved.
 //! Not a source of secrets.
 
 use serde::{Deserialize, Serialize};
