@@ -1,10 +1,14 @@
 //! The variables that may be tuned, as data (variables.tsv), and those of them that mean something here.
 //! Not what a machine has: the caller says so ([`Here`]).
 
+mod rungs;
+
 use std::collections::BTreeMap;
 
 use busbw_core::nccl_version::Version;
 use serde::{Deserialize, Serialize};
+
+pub use rungs::{RungRow, rung_rows, rungs};
 
 use crate::space::{Need, Scope, Space, SpaceError, Variable};
 
@@ -45,6 +49,8 @@ pub struct Row {
     pub scope: Scope,
     /// Whether its values are in an order that means something.
     pub ordered: bool,
+    /// Whether what the environment sets is left alone: somebody had a reason that no measurement shows.
+    pub kept: bool,
     /// The values that are tried, each with NCCL's first release for it; none where only the user may list values.
     pub values: Vec<(Option<&'static str>, Option<Version>)>,
     /// What a user may list.
@@ -148,6 +154,7 @@ fn row(line: &'static str) -> Option<Row> {
         operations,
         scope,
         ordered: kind == "ordered",
+        kept: kind == "kept",
         values: words.split_whitespace().map(value).collect::<Option<_>>()?,
         accepts: Accepts::read(accepts)?,
         needs: if needs == "-" { Vec::new() } else { vec![RowNeed::read(needs)?] },
@@ -263,6 +270,12 @@ pub fn space(
             continue;
         }
         let present = present.get(row.name).filter(|value| !value.is_empty()).cloned();
+        if let Some(value) = present.as_ref().filter(|_| row.kept && user.is_none()) {
+            let reason =
+                format!("left as the environment sets it ({value}) unless values are listed");
+            waived.push(Waived { name, reason });
+            continue;
+        }
         let variable = variable(row, here, present, user, &variables)?;
         match variable {
             Some(variable) => variables.push(variable),

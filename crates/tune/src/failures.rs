@@ -142,6 +142,7 @@ fn explanation(open: &[&Point], ran: &[&Point], default: &Point) -> Option<Vec<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objective::Call;
     use crate::{
         space::{Scope, Variable},
         trial::{Purpose, Trial},
@@ -164,8 +165,11 @@ mod tests {
         let environment = space.environment(&point);
         let purpose = Purpose::Explore;
         let trial = Trial { id, environment, point, batches: 1, fresh: false, purpose };
-        let result =
-            if ran { Ok(vec![(8, 1.0)]) } else { Err((Failure::Crashed, "signal 11".to_owned())) };
+        let call = Call { operation: "all_reduce".to_owned(), size: 8 };
+        let result = match ran {
+            true => Ok(vec![(call, 1.0)]),
+            false => Err((Failure::Crashed, "signal 11".to_owned())),
+        };
         Finished { trial, result, took_s: 1.0 }
     }
 

@@ -15,8 +15,8 @@ mod trial;
 
 pub use compared::{Compared, MIN_GAIN};
 pub use failures::{Disqualified, Suspected};
-pub use objective::{Goal, Objective};
-pub use outcome::{Advice, AtSize, Choice, OwnGain, Report};
-pub use search::{Best, Budget, End, Search, SearchError, Settings};
+pub use objective::{Call, Goal, Objective};
+pub use outcome::{Advice, AtCall, Choice, OwnGain, Report};
+pub use search::{Best, Budget, Climbed, End, Rung, Search, SearchError, Settings, Step, Strategy};
 pub use space::{Assignment, Need, Point, Scope, Space, SpaceError, Variable};
-pub use trial::{Failure, Finished, Outcome, Purpose, ReportError, SizeTimes, Trial};
+pub use trial::{CallTimes, Failure, Finished, Outcome, Purpose, ReportError, Trial};

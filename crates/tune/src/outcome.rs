@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     compared::Compared,
     failures::{Disqualified, Suspected, disqualified, suspected},
-    objective::Goal,
-    search::{End, Final, Role, Search},
+    objective::{Call, Goal},
+    search::{Climbed, End, Final, Role, Search},
     space::Assignment,
 };
 
@@ -32,23 +32,23 @@ pub struct OwnGain {
     pub compared: Option<Compared>,
 }
 
-/// One size of the recommendation.
+/// One call of the recommendation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AtSize {
-    /// Bytes.
-    pub size: u64,
+pub struct AtCall {
+    /// The call.
+    pub call: Call,
     /// The recommendation compared with the defaults.
     pub compared: Compared,
 }
 
-/// What is best at one size, for a tuner file.
+/// What is best for one call, for a tuner file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
-    /// Bytes.
-    pub size: u64,
+    /// The call.
+    pub call: Call,
     /// What to set; empty where the defaults stay.
     pub environment: Vec<Assignment>,
-    /// The environment compared with the defaults at this size; `None` where the defaults stay.
+    /// The environment compared with the defaults at this call; `None` where the defaults stay.
     pub compared: Option<Compared>,
 }
 
@@ -66,10 +66,12 @@ pub struct Report {
     pub within: f64,
     /// What each variable of the best environment gives.
     pub variables: Vec<OwnGain>,
-    /// The best environment at each size: gains and losses.
-    pub sizes: Vec<AtSize>,
-    /// The best at each size; empty unless the objective asks for it.
+    /// The best environment at each call: gains and losses.
+    pub calls: Vec<AtCall>,
+    /// The best for each call; empty unless the objective asks for it.
     pub choices: Vec<Choice>,
+    /// The rungs of the ladder, in their order; empty without one.
+    pub rungs: Vec<Climbed>,
     /// What failed.
     pub disqualified: Vec<Disqualified>,
     /// Values that failed environments have in common.
@@ -89,8 +91,9 @@ impl Search {
             best: None,
             within: self.best().map_or(0.0, |best| best.between.1.max(0.0)),
             variables: Vec::new(),
-            sizes: Vec::new(),
+            calls: Vec::new(),
             choices: Vec::new(),
+            rungs: self.climbed().to_vec(),
             disqualified: disqualified(self.history()),
             suspected: suspected(self.space(), self.history()),
             trials: self.history().len(),
@@ -161,10 +164,10 @@ impl Sides<'_> {
             report.within = compared.interval.high.max(0.0);
             report.best = Some((environment.clone(), compared));
         }
-        let sizes = self.search.settings().objective.sizes();
-        for size in &sizes {
-            if let Some(compared) = self.compare(baseline, winner, &Goal::Size(*size)) {
-                report.sizes.push(AtSize { size: *size, compared });
+        let calls = self.search.settings().objective.calls();
+        for call in &calls {
+            if let Some(compared) = self.compare(baseline, winner, &Goal::Call(call.clone())) {
+                report.calls.push(AtCall { call: call.clone(), compared });
             }
         }
         report.variables = space
@@ -174,7 +177,7 @@ impl Sides<'_> {
             .map(|(place, variable)| OwnGain { variable, compared: self.own(place, &goals[0]) })
             .collect();
         if goals.len() > 1 {
-            report.choices = sizes.iter().map(|size| self.choice(*size)).collect();
+            report.choices = calls.iter().map(|call| self.choice(call)).collect();
         }
     }
 
@@ -190,17 +193,19 @@ impl Sides<'_> {
         self.compare(without, again, goal)
     }
 
-    /// The best of the sides at one size: the one that the search chose for it, or else the winner.
-    fn choice(&self, size: u64) -> Choice {
-        let is_for = |role: &Role| matches!(role, Role::Sizes(sizes) if sizes.contains(&size));
+    /// The best of the sides for one call: the one that the search chose for it, or else the winner.
+    fn choice(&self, call: &Call) -> Choice {
+        let is_for = |role: &Role| matches!(role, Role::Calls(calls) if calls.contains(call));
         let own = self.finals.sides.iter().position(|side| is_for(&side.role));
         let established = own.into_iter().chain([1]).find_map(|side| {
-            let compared = self.compare(0, side, &Goal::Size(size)).filter(Compared::is_gain)?;
+            let compared =
+                self.compare(0, side, &Goal::Call(call.clone())).filter(Compared::is_gain)?;
             Some((self.search.space().environment(&self.finals.sides[side].point), compared))
         });
+        let call = call.clone();
         match established {
-            Some((environment, compared)) => Choice { size, environment, compared: Some(compared) },
-            None => Choice { size, environment: Vec::new(), compared: None },
+            Some((environment, compared)) => Choice { call, environment, compared: Some(compared) },
+            None => Choice { call, environment: Vec::new(), compared: None },
         }
     }
 }

@@ -94,6 +94,17 @@ fn the_users_own_value_is_the_default() {
 }
 
 #[test]
+fn what_somebody_switched_off_stays_off_unless_it_is_listed() {
+    let present = BTreeMap::from([("NCCL_NVLS_ENABLE".to_owned(), "0".to_owned())]);
+    let (space, waived) = super::space(&here(), &present, &BTreeMap::new()).unwrap();
+    assert!(!names(&space).contains(&"NCCL_NVLS_ENABLE"));
+    let reason = waived.iter().find(|one| one.name == "NCCL_NVLS_ENABLE").unwrap();
+    assert!(reason.reason.contains("left as the environment sets it (0)"));
+    let (asked, _) = super::space(&here(), &present, &listed("NCCL_NVLS_ENABLE", &["1"])).unwrap();
+    assert!(names(&asked).contains(&"NCCL_NVLS_ENABLE"));
+}
+
+#[test]
 fn nothing_unknown_is_tried() {
     let refused = |list: &BTreeMap<_, _>| {
         super::space(&here(), &BTreeMap::new(), list).unwrap_err().to_string()
