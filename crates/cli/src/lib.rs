@@ -6,6 +6,7 @@ mod algorithms_command;
 mod check;
 mod compare;
 mod completions_command;
+mod consent;
 mod doctor_command;
 mod explain_command;
 mod host_resources;
@@ -33,6 +34,7 @@ mod topo;
 mod topo_command;
 /// One job over several transports.
 pub mod transports;
+mod tune;
 mod within_job;
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
@@ -117,6 +119,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Topo(arguments) => topo_command::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments, &args),
         Command::Transports(arguments) => transports::run(&arguments, &args),
+        Command::Tune(arguments) => tune::run(&arguments, &args),
         Command::Check(arguments) => check::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Survey => survey::run(&args),

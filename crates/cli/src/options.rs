@@ -15,6 +15,7 @@ mod integer;
 mod launching;
 mod osu;
 mod overview;
+mod own_words;
 mod pairing;
 mod planning;
 mod plugins;
@@ -24,6 +25,7 @@ mod reporting;
 mod suspicious_options;
 mod sweeping;
 mod table_form;
+mod tuning;
 
 pub use arguments::BenchArguments;
 pub use checking::{CheckingArguments, words_of_pairs};
@@ -44,3 +46,4 @@ pub use record_commands::{
 pub use reporting::ReportArguments;
 pub use sweeping::{SweepArguments, TransportsArguments, TurnArguments};
 pub use table_form::units_of;
+pub use tuning::TuneArguments;

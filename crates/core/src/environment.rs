@@ -30,6 +30,9 @@ pub const SWEPT: &str = "BUSBW_SWEPT";
 /// A rank's assignment. Readable by the same user only, which the token in it needs.
 pub const RANK: &str = "BUSBW_RANK";
 
+/// A file with what settings do to the times of `--backend fake`, for tests.
+pub const FAKE: &str = "BUSBW_FAKE";
+
 /// Who sets a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetBy {
@@ -40,7 +43,7 @@ pub enum SetBy {
 }
 
 /// Every variable of the program with who sets it and what it does. The net plugin's own are in docs/plugin.md.
-pub const VARIABLES: [(&str, SetBy, &str); 14] = [
+pub const VARIABLES: [(&str, SetBy, &str); 15] = [
     (NCCL, SetBy::User, "the file of NCCL, such as /opt/nccl/lib/libnccl.so.2 (`--nccl`)"),
     (RCCL, SetBy::User, "the file of RCCL (`--nccl`)"),
     (CUDA, SetBy::User, "the file of CUDA's driver"),
@@ -63,6 +66,7 @@ pub const VARIABLES: [(&str, SetBy, &str); 14] = [
         SetBy::User,
         "a secret that all processes of a job have, by which they authenticate; set by busbw with `--launcher` and -H",
     ),
+    (FAKE, SetBy::User, "for tests: a file with what settings do to the times of `--backend fake`"),
     (HOSTS, SetBy::Busbw, "the hosts of -H, in the order in which they are filled"),
     (RELAYED, SetBy::Busbw, "1: this process's rows go to the busbw that started the job"),
     (SWEPT, SetBy::Busbw, "the variables that a sweep sets for this launch"),

@@ -12,6 +12,8 @@ mod outcome;
 mod search;
 mod space;
 mod trial;
+/// A tuning as data.
+pub mod tuned;
 
 pub use compared::{Compared, MIN_GAIN};
 pub use failures::{Disqualified, Suspected};

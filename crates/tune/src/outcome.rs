@@ -1,6 +1,7 @@
 //! What a search found, as far as it holds: a recommendation that the final comparison proves, or "leave the defaults".
 //! Not text for people beyond one sentence, and not the comparison's launches (`search`).
 
+use busbw_stats::median;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -19,6 +20,8 @@ pub enum Advice {
     Set,
     /// Leave the defaults.
     Leave,
+    /// Something was found, and the budget did not allow its comparison.
+    Undecided,
     /// The defaults themselves fail: nothing can be compared with them.
     Repair,
 }
@@ -37,6 +40,8 @@ pub struct OwnGain {
 pub struct AtCall {
     /// The call.
     pub call: Call,
+    /// Seconds of one operation with the defaults and with the recommendation: medians of launches.
+    pub seconds: (f64, f64),
     /// The recommendation compared with the defaults.
     pub compared: Compared,
 }
@@ -86,7 +91,11 @@ impl Search {
     pub fn outcome(&self) -> Option<Report> {
         let end = self.end()?;
         let mut report = Report {
-            advice: if end == End::BaselineFails { Advice::Repair } else { Advice::Leave },
+            advice: match end {
+                End::BaselineFails => Advice::Repair,
+                End::NotCompared => Advice::Undecided,
+                End::NothingFound | End::Compared => Advice::Leave,
+            },
             environment: Vec::new(),
             best: None,
             within: self.best().map_or(0.0, |best| best.between.1.max(0.0)),
@@ -110,17 +119,15 @@ impl Report {
     #[must_use]
     pub fn sentence(&self) -> String {
         match (self.advice, &self.best) {
+            (Advice::Undecided, _) => format!(
+                "the best that was found may be up to {:.1} % faster than the defaults, and the launches that were left could not compare them: allow more of them",
+                100.0 * self.within
+            ),
             (Advice::Repair, _) => {
                 "the defaults themselves fail here: repair that first (see the failures)".to_owned()
             }
             (Advice::Set, Some((environment, compared))) => {
-                let set: Vec<String> = environment
-                    .iter()
-                    .map(|one| match &one.value {
-                        Some(value) => format!("{}={value}", one.name),
-                        None => format!("{} not set", one.name),
-                    })
-                    .collect();
+                let set: Vec<String> = environment.iter().map(ToString::to_string).collect();
                 format!(
                     "set {}: {:.1} % faster (95 % interval {:.1} to {:.1} %, {} and {} launches in turns, p = {:.1e})",
                     set.join(" "),
@@ -150,6 +157,12 @@ impl Sides<'_> {
         self.finals.compare(self.search.history(), other, this, goal)
     }
 
+    /// The median of a side's launches.
+    fn seconds(&self, side: usize, call: &Call) -> Option<f64> {
+        let launches = self.finals.launches(self.search.history(), side);
+        median(&launches.filter_map(|one| one.seconds(call)).collect::<Vec<_>>())
+    }
+
     fn fill(&self, report: &mut Report) {
         let (baseline, winner) = (0, 1);
         let space = self.search.space();
@@ -166,8 +179,10 @@ impl Sides<'_> {
         }
         let calls = self.search.settings().objective.calls();
         for call in &calls {
-            if let Some(compared) = self.compare(baseline, winner, &Goal::Call(call.clone())) {
-                report.calls.push(AtCall { call: call.clone(), compared });
+            let compared = self.compare(baseline, winner, &Goal::Call(call.clone()));
+            let seconds = self.seconds(baseline, call).zip(self.seconds(winner, call));
+            if let (Some(compared), Some(seconds)) = (compared, seconds) {
+                report.calls.push(AtCall { call: call.clone(), seconds, compared });
             }
         }
         report.variables = space

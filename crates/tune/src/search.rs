@@ -114,6 +114,8 @@ pub enum End {
     BaselineFails,
     /// Nothing that was found is worth a final comparison.
     NothingFound,
+    /// Something was found, and the trials that are left cannot compare it.
+    NotCompared,
     /// The final comparison is complete.
     Compared,
 }

@@ -57,6 +57,19 @@ pub enum Failure {
     Refused,
 }
 
+impl Failure {
+    /// A word for people.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Crashed => "crashed",
+            Self::Hung => "hung",
+            Self::WrongResult => "wrong result",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 /// The times of one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallTimes {

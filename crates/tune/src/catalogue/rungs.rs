@@ -1,7 +1,7 @@
 //! The ladder's rungs, as data (rungs.tsv), and the steps of them that the space has.
 //! Not climbing (`search::climb`).
 
-use super::Waived;
+use super::{UNLISTED, Waived};
 use crate::{
     search::Rung,
     space::{Assignment, Space},
@@ -72,7 +72,7 @@ fn steps(space: &Space, step: &[(&'static str, &'static str)]) -> Vec<Vec<Assign
     fixed.collect::<Option<Vec<_>>>().into_iter().collect()
 }
 
-/// Why a rung has no step: the reasons of its variables.
+/// Why a rung has no step: the reasons of its variables, what they begin with alike said once.
 fn reason(row: &RungRow, waived: &[Waived]) -> String {
     let mut reasons: Vec<&str> = Vec::new();
     for (name, _) in row.steps.iter().flatten() {
@@ -80,7 +80,9 @@ fn reason(row: &RungRow, waived: &[Waived]) -> String {
         if let Some(reason) = of_it.map(|one| one.reason.as_str())
             && !reasons.contains(&reason)
         {
-            reasons.push(reason);
+            let is_said = reasons.iter().any(|one| one.starts_with(UNLISTED));
+            let unlisted = reason.strip_prefix(UNLISTED).filter(|_| is_said);
+            reasons.push(unlisted.map_or(reason, |rest| rest.trim_start_matches(": ")));
         }
     }
     match reasons.is_empty() {

@@ -85,7 +85,7 @@ pub(crate) enum Role {
 
 impl Final {
     /// The launches of a side, in their order.
-    fn launches<'a>(
+    pub(crate) fn launches<'a>(
         &self,
         history: &'a [Finished],
         side: usize,
@@ -197,8 +197,13 @@ impl Search {
         let side = |point: &Point, role: Role| Side { point: point.clone(), role };
         let mut sides = vec![side(&default, Role::Baseline), side(&winner, Role::Winner)];
         sides.extend(singles);
-        let launches = launches(self, &fitted, &winner).min(self.trials_left() / sides.len());
+        // What was found is compared even if hangs took the time that was meant for it; the number of trials holds.
+        let by_number = self.settings.budget.trials.saturating_sub(self.history.len());
+        let most =
+            (self.trials_left().max(MIN_LAUNCHES * sides.len())).min(by_number) / sides.len();
+        let launches = launches(self, &fitted, &winner).min(most);
         if launches < MIN_LAUNCHES {
+            self.phase = Phase::Ended(End::NotCompared);
             return;
         }
         let first_trial = self.asked;
