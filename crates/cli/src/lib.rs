@@ -85,7 +85,9 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
                 &host_resources,
             )
             .map_err(ExitError::from);
+            let shares_gpus = arguments.share_gpus;
             let remarked = |mut request: Request| {
+                request.remarks.extend(shares_gpus.then(host_resources::sharing));
                 request.remarks.extend(lint_command::look_at_environment());
                 request.summary = explain_command::of_this_run();
                 request

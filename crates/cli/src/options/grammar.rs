@@ -139,7 +139,7 @@ fn commands() -> Vec<Grammar> {
         ),
         with(
             TuneArguments::augment_args(Grammar::new(TUNE)),
-            "Find out what to set: measured, in turns with what was before it",
+            "What to set: each change measured against what was before it",
             &help::TUNE,
         ),
         with(

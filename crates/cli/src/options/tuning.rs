@@ -29,7 +29,7 @@ pub struct TuneArguments {
         long_help = "Launches at most, the final comparison among them"
     )]
     pub trials: usize,
-    /// A variable and the values to try instead of the usual ones: `NCCL_IB_TC=unset,106`; several times for several
+    /// A variable and the values to try: `NCCL_IB_TC=unset,106` [default: the usual ones]
     #[arg(short = 'x', value_name = "NAME=VALUE,…")]
     pub values: Vec<String>,
     /// Ask nothing: load GPUs and networks as if the answer were yes
@@ -47,7 +47,7 @@ pub struct TuneArguments {
         long_help = "From which every random choice of --search follows"
     )]
     pub seed: u64,
-    /// Go on with what was interrupted: the file that it named
+    /// Go on with an interrupted one: the file that it named [default: a new one]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["search", "values", "seed", "trials"])]
     pub resume: Option<PathBuf>,
     /// Print one JSON object, with every launch

@@ -132,6 +132,11 @@ impl Prepared {
         self.arguments.timeout.is_some()
     }
 
+    /// Whether ranks may share GPUs (`--share-gpus`).
+    pub(crate) fn shares_gpus(&self) -> bool {
+        self.arguments.share_gpus
+    }
+
     /// The limit of one wait that the user gives (`-T`), seconds.
     pub(crate) fn patience(&self) -> Option<f64> {
         self.arguments.timeout.filter(|seconds| *seconds > 0).map(|seconds| seconds as f64)

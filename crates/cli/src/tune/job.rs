@@ -14,6 +14,7 @@ use busbw_core::{
     exit::{Exit, ExitError},
     plan::{BufferMemory, Plan},
 };
+use busbw_host::mps;
 use busbw_job::launchers::Placement;
 use busbw_tune::{Assignment, Call};
 use tempfile::TempDir;
@@ -232,6 +233,10 @@ fn bench(name: &str, words: &[OsString]) -> Result<Bench> {
         return refused(
             "NCCL_TESTS_SPLIT makes several communicators: unset it to tune one".to_owned(),
         );
+    }
+    if prepared.shares_gpus() && mps::pipes().is_none() {
+        let text = "--share-gpus without CUDA MPS: kernels of ranks take turns, and no time counts. Start nvidia-cuda-mps-control -d with CUDA_MPS_PIPE_DIRECTORY in a folder of your own, here and there";
+        return Err(ExitError::new(Exit::Impossible, text).into());
     }
     let words = prepared.words.clone();
     let names_batches = words.iter().any(|word| {
