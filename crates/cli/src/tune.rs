@@ -14,8 +14,13 @@ mod trial;
 use std::{collections::BTreeMap, ffi::OsString, io::Write, path::Path};
 
 use anyhow::{Context, Result};
-use busbw_analysis::explain;
-use busbw_core::exit::{Exit, ExitError};
+use busbw_analysis::explain::{self, Hardware};
+use busbw_core::{
+    exit::{Exit, ExitError},
+    finding::{Finding, Severity},
+    record::Folded,
+};
+use busbw_logs::measurement::Measurement;
 use busbw_render::answer::{answer, json_line};
 use busbw_runner::backend::net::embedded;
 use busbw_store as store;
@@ -124,6 +129,7 @@ fn begin(arguments: &TuneArguments, args: &[OsString], job: &mut Job<'_>) -> Res
         listed.entry(name).or_insert_with(Vec::new).extend(values);
     }
     add_plugin(&here, job, &mut listed);
+    let before = wrong(records);
     let by_call = has_calls(&here, arguments);
     let usage = |text: String| ExitError::new(Exit::Usage, text);
     let (space, variables_left_out) = catalogue::space(&here, &here::present(), &listed)
@@ -149,10 +155,19 @@ fn begin(arguments: &TuneArguments, args: &[OsString], job: &mut Job<'_>) -> Res
                 .map_err(|error| usage(error.to_string()))?;
         state.by_call = Some(search);
     }
+    state.before = before;
     (state.backend, state.ranks, state.first_s) = (backend, ranks, first_s);
     state.nccl = here.nccl.map(|version| version.to_string());
     (state.variables_left_out, state.rungs_left_out) = (variables_left_out, rungs_left_out);
     Ok(state)
+}
+
+/// What is wrong with the runs of these records: findings that cost speed or spoil data.
+fn wrong(records: Vec<Folded>) -> Vec<Finding> {
+    let runs = records.into_iter().map(|record| Measurement::from_record(record, "")).collect();
+    let explanations = explain::explain(runs, &Hardware::default());
+    let findings = explanations.into_iter().flat_map(|one| one.findings);
+    findings.filter(|finding| finding.severity >= Severity::Slow).collect()
 }
 
 /// Whether algorithm and protocol are searched by call, within the best environment: set for all calls they are good for some.

@@ -35,13 +35,25 @@ pub struct OwnGain {
     pub compared: Option<Compared>,
 }
 
+/// The best environment that was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// What it sets.
+    pub environment: Vec<Assignment>,
+    /// It compared with the defaults.
+    pub compared: Compared,
+}
+
 /// One call of the recommendation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AtCall {
     /// The call.
+    #[serde(flatten)]
     pub call: Call,
-    /// Seconds of one operation with the defaults and with the recommendation: medians of launches.
-    pub seconds: (f64, f64),
+    /// Seconds of one operation with the defaults: the median of launches.
+    pub default_s: f64,
+    /// The same with the best environment.
+    pub with_it_s: f64,
     /// The recommendation compared with the defaults.
     pub compared: Compared,
 }
@@ -50,6 +62,7 @@ pub struct AtCall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
     /// The call.
+    #[serde(flatten)]
     pub call: Call,
     /// What to set; empty where the defaults stay.
     pub environment: Vec<Assignment>,
@@ -65,7 +78,7 @@ pub struct Report {
     /// What to set; empty unless `advice` is to set something.
     pub environment: Vec<Assignment>,
     /// The best environment that was found, recommended or not, compared with the defaults. `None` without a final comparison.
-    pub best: Option<(Vec<Assignment>, Compared)>,
+    pub best: Option<Found>,
     /// The most that the best environment can gain over the defaults, as a fraction: the upper end of the final
     /// comparison's interval, or of the model's where none was worth it.
     pub within: f64,
@@ -126,7 +139,7 @@ impl Report {
             (Advice::Repair, _) => {
                 "the defaults themselves fail here: repair that first (see the failures)".to_owned()
             }
-            (Advice::Set, Some((environment, compared))) => {
+            (Advice::Set, Some(Found { environment, compared })) => {
                 let set: Vec<String> = environment.iter().map(ToString::to_string).collect();
                 format!(
                     "set {}: {:.1} % faster (95 % interval {:.1} to {:.1} %, {} and {} launches in turns, p = {:.1e})",
@@ -175,14 +188,14 @@ impl Sides<'_> {
                 report.environment.clone_from(&environment);
             }
             report.within = compared.interval.high.max(0.0);
-            report.best = Some((environment.clone(), compared));
+            report.best = Some(Found { environment: environment.clone(), compared });
         }
         let calls = self.search.settings().objective.calls();
         for call in &calls {
             let compared = self.compare(baseline, winner, &Goal::Call(call.clone()));
             let seconds = self.seconds(baseline, call).zip(self.seconds(winner, call));
-            if let (Some(compared), Some(seconds)) = (compared, seconds) {
-                report.calls.push(AtCall { call: call.clone(), seconds, compared });
+            if let (Some(compared), Some((default_s, with_it_s))) = (compared, seconds) {
+                report.calls.push(AtCall { call: call.clone(), default_s, with_it_s, compared });
             }
         }
         report.variables = space

@@ -29,7 +29,7 @@ use crate::{
     model::{Fitted, Kernels, Observation, Weights, fit},
     objective::{Goal, Objective},
     space::{Assignment, Point, Space},
-    trial::{Finished, Outcome, Purpose, ReportError, Trial, medians},
+    trial::{Failed, Finished, Outcome, Purpose, ReportError, Trial, medians},
 };
 
 /// Baselines before anything else: how noisy this machine is.
@@ -229,7 +229,7 @@ impl Search {
         let place = place.ok_or(ReportError::NotPending(id))?;
         let result = match outcome {
             Outcome::Measured(times) => Ok(medians(id, &times, &self.settings.objective.calls())?),
-            Outcome::Failed { failure, text } => Err((failure, text)),
+            Outcome::Failed { failure, text } => Err(Failed { failure, text }),
         };
         let trial = self.pending.remove(place);
         let took_s = if took_s.is_finite() { took_s.max(0.0) } else { 0.0 };

@@ -94,13 +94,22 @@ pub enum Outcome {
     },
 }
 
+/// How an environment failed, and what was said of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// How.
+    pub failure: Failure,
+    /// What the library, the record or the watchdog says.
+    pub text: String,
+}
+
 /// A trial with its answer, as the search keeps it: one figure a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
     /// The trial.
     pub trial: Trial,
     /// Seconds of one operation by call, or how it failed.
-    pub result: Result<Vec<(Call, f64)>, (Failure, String)>,
+    pub result: Result<Vec<(Call, f64)>, Failed>,
     /// Seconds that the trial took, start and end included.
     pub took_s: f64,
 }

@@ -1,9 +1,16 @@
 //! A tuning as data: what was asked, what there was, what was tried, and what follows; tables and pages are made of it.
 //! Not its printed form, and not the search that is under way.
 
+use busbw_core::finding::Finding;
 use serde::{Deserialize, Serialize};
 
-use crate::{catalogue::Waived, outcome::Report, trial::Finished};
+use crate::{
+    catalogue::Waived,
+    objective::Call,
+    outcome::Report,
+    space::Assignment,
+    trial::{Failed, Finished, Purpose},
+};
 
 /// The number of this form.
 pub const SCHEMA: u32 = 1;
@@ -31,6 +38,8 @@ pub struct Tuned {
     pub took_s: f64,
     /// Whether somebody ended it early.
     pub interrupted: bool,
+    /// What was wrong with the first launch, in the user's own environment.
+    pub before: Vec<Finding>,
     /// Variables that were not tried, and why.
     pub variables_left_out: Vec<Waived>,
     /// Rungs of the ladder that were not tried, and why.
@@ -42,7 +51,50 @@ pub struct Tuned {
     /// What remains between the recommendation and the limit of the hardware: a sentence a collective.
     pub remains: Vec<String>,
     /// Every launch.
-    pub history: Vec<Finished>,
+    pub history: Vec<TunedLaunch>,
     /// Every launch of the search by call.
-    pub history_by_call: Vec<Finished>,
+    pub history_by_call: Vec<TunedLaunch>,
+}
+
+/// A launch of a tuning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TunedLaunch {
+    /// Its number, counted from 0.
+    pub number: u64,
+    /// What it added to the user's own environment.
+    pub environment: Vec<Assignment>,
+    /// What it was for.
+    pub purpose: Purpose,
+    /// Seconds that it took.
+    pub took_s: f64,
+    /// Its times; empty where it failed.
+    pub times: Vec<CallTime>,
+    /// How it failed.
+    pub failed: Option<Failed>,
+}
+
+/// The time of a call in a launch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallTime {
+    /// The call.
+    #[serde(flatten)]
+    pub call: Call,
+    /// Seconds of one operation: the median of its batches.
+    pub seconds: f64,
+}
+
+impl From<&Finished> for TunedLaunch {
+    fn from(one: &Finished) -> Self {
+        let times = one.result.iter().flatten();
+        Self {
+            number: one.trial.id,
+            environment: one.trial.environment.clone(),
+            purpose: one.trial.purpose,
+            took_s: one.took_s,
+            times: times
+                .map(|(call, seconds)| CallTime { call: call.clone(), seconds: *seconds })
+                .collect(),
+            failed: one.result.as_ref().err().cloned(),
+        }
+    }
 }

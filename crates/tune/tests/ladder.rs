@@ -89,7 +89,7 @@ fn a_step_that_crashes_is_not_kept_and_its_reason_is() {
             for step in rung.steps.iter().filter(is_failed) {
                 seen += 1;
                 assert_ne!(rung.kept, step.sets, "seed {seed}");
-                assert_eq!(step.failed.as_ref().unwrap().1, "planted");
+                assert_eq!(step.failed.as_ref().unwrap().text, "planted");
             }
         }
     }

@@ -61,8 +61,9 @@ impl Progress {
         let what = set(&one.trial.environment);
         let number = one.trial.id + 1;
         match &one.result {
-            Err((failure, text)) => {
-                let text = format!("launch {number}: {what}: {}: {text}", failure.word());
+            Err(failed) => {
+                let (how, why) = (failed.failure.word(), &failed.text);
+                let text = format!("launch {number}: {what}: {how}: {why}");
                 self.line.suspend(|| say(&text));
             }
             Ok(_) if self.is_seen => {}

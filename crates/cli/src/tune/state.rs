@@ -4,13 +4,16 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use busbw_core::exit::{Exit, ExitError};
+use busbw_core::{
+    exit::{Exit, ExitError},
+    finding::Finding,
+};
 use busbw_runner::outputs;
 use busbw_store as store;
 use busbw_tune::{
     Search,
     catalogue::Waived,
-    tuned::{SCHEMA, Tuned},
+    tuned::{SCHEMA, Tuned, TunedLaunch},
 };
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +36,7 @@ pub(super) struct State {
     /// Seconds of the first launch.
     pub(super) first_s: f64,
     pub(super) is_ladder: bool,
+    pub(super) before: Vec<Finding>,
     pub(super) variables_left_out: Vec<Waived>,
     pub(super) rungs_left_out: Vec<Waived>,
     /// The search for an environment.
@@ -56,6 +60,7 @@ impl State {
             nccl: None,
             first_s: 0.0,
             is_ladder,
+            before: Vec::new(),
             variables_left_out: Vec::new(),
             rungs_left_out: Vec::new(),
             search,
@@ -102,7 +107,9 @@ impl State {
 
     /// The result.
     pub(super) fn tuned(&self) -> Tuned {
-        let of = |search: &Search| search.history().to_vec();
+        let of = |search: &Search| -> Vec<TunedLaunch> {
+            search.history().iter().map(TunedLaunch::from).collect()
+        };
         let history_by_call = self.by_call.as_ref().map(of).unwrap_or_default();
         let history = of(&self.search);
         Tuned {
@@ -116,6 +123,7 @@ impl State {
             nccl: self.nccl.clone(),
             took_s: history.iter().chain(&history_by_call).map(|one| one.took_s).sum(),
             interrupted: self.interrupted,
+            before: self.before.clone(),
             variables_left_out: self.variables_left_out.clone(),
             rungs_left_out: self.rungs_left_out.clone(),
             outcome: self.search.outcome(),

@@ -12,6 +12,8 @@ use busbw_tune::{Advice, Climbed, Compared, Report, tuned::Tuned};
 
 use super::{forms, progress::set};
 
+/// Findings about the first launch that are printed.
+const MAX_FINDINGS: usize = 5;
 /// Failures that are printed, and characters of each.
 const MAX_FAILURES: usize = 8;
 const MAX_FAILURE_CHARS: usize = 120;
@@ -32,6 +34,11 @@ pub(super) fn table(tuned: &Tuned, colour: bool) -> String {
         text.push_str("# interrupted: nothing was compared finally, so nothing is recommended\n");
         return text;
     };
+    for finding in tuned.before.iter().take(MAX_FINDINGS) {
+        let remedy = finding.remedy.as_ref().map_or(String::new(), |remedy| format!("; {remedy}"));
+        let line = format!("before tuning: {}{remedy}", finding.cause.trim_end_matches('.'));
+        let _ = writeln!(text, "# {}", printable(&line));
+    }
     if tuned.is_ladder {
         text.push_str(&ladder(report, tuned));
     }
@@ -138,8 +145,8 @@ fn calls(report: &Report) -> String {
         cells.push(vec![
             at.call.operation.clone(),
             bytes(at.call.size),
-            time(at.seconds.0 * 1e6),
-            time(at.seconds.1 * 1e6),
+            time(at.default_s * 1e6),
+            time(at.with_it_s * 1e6),
             gain(&at.compared),
             verdict.to_owned(),
         ]);

@@ -13,7 +13,7 @@ use crate::{
     compared::{Compared, MIN_GAIN},
     objective::Goal,
     space::{Assignment, Point, Space},
-    trial::{Failure, Purpose},
+    trial::{Failed, Purpose},
 };
 
 /// Launches of each step that only choose the step which is compared.
@@ -42,7 +42,7 @@ pub struct Step {
     /// How many times as fast as what was kept before it, less 1, by the screening; `None` where it failed.
     pub gain: Option<f64>,
     /// How it failed.
-    pub failed: Option<(Failure, String)>,
+    pub failed: Option<Failed>,
 }
 
 /// A rung that was tried.
@@ -193,7 +193,7 @@ impl Search {
     }
 
     /// Logarithms of the times of a side of the present stage, or how it failed.
-    fn side(&self, climb: &Climb, side: usize) -> Result<Vec<f64>, (Failure, String)> {
+    fn side(&self, climb: &Climb, side: usize) -> Result<Vec<f64>, Failed> {
         let goals = self.goals();
         let launches = self.history.iter().filter(|one| {
             one.trial.id >= climb.first_trial && one.trial.purpose == Purpose::Rung(side)
