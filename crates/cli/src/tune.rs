@@ -27,6 +27,7 @@ use busbw_store as store;
 use busbw_tune::{
     Assignment, Budget, End, Failure, Objective, Outcome, Search, Settings, Strategy,
     catalogue::{self, Here},
+    tuned::Tuned,
 };
 
 use crate::{
@@ -74,12 +75,11 @@ fn tune(arguments: &TuneArguments, args: &[OsString], leader: Option<&Leader>) -
     if !state.interrupted {
         state.remains = remains(&state, &mut job)?;
     }
-    state.write(&path)?;
     let tuned = state.tuned();
-    answer(|out, colour| match asked.json {
-        true => json_line(out, &tuned),
-        false => out.write_all(table::table(&tuned, colour).as_bytes()),
-    })?;
+    // A failing stdout must not lose the result.
+    let kept = if state.interrupted { state.write(&path) } else { keep(&tuned, &path) };
+    print(&tuned, asked.json)?;
+    kept?;
     if state.interrupted {
         say(&format!("interrupted; to go on: busbw tune --resume {}", path.display()));
         return Ok(Exit::Interrupted);
@@ -87,6 +87,26 @@ fn tune(arguments: &TuneArguments, args: &[OsString], leader: Option<&Leader>) -
     Ok(match state.search.end() {
         Some(End::BaselineFails) => Exit::Library,
         _ => Exit::Ok,
+    })
+}
+
+/// Writes the result in place of the state.
+fn keep(tuned: &Tuned, path: &Path) -> Result<()> {
+    let text = serde_json::to_string(tuned).context("cannot write the result as JSON")?;
+    store::write_private(path, (text + "\n").as_bytes())
+        .with_context(|| format!("cannot write the result to {}", path.display()))?;
+    say(&format!("again: busbw show {}", path.display()));
+    Ok(())
+}
+
+/// Prints a result.
+///
+/// # Errors
+/// stdout cannot be written; a reader who has left is no error.
+pub(crate) fn print(tuned: &Tuned, as_json: bool) -> Result<()> {
+    answer(|out, colour| match as_json {
+        true => json_line(out, tuned),
+        false => out.write_all(table::table(tuned, colour).as_bytes()),
     })
 }
 

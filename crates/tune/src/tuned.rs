@@ -56,6 +56,13 @@ pub struct Tuned {
     pub history_by_call: Vec<TunedLaunch>,
 }
 
+/// The result in a text; `None` where it is none, of a tuning that has not ended, or of another form.
+#[must_use]
+pub fn read(text: &str) -> Option<Tuned> {
+    let tuned: Tuned = serde_json::from_str(text).ok()?;
+    (tuned.tune_schema == SCHEMA).then_some(tuned)
+}
+
 /// A launch of a tuning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TunedLaunch {

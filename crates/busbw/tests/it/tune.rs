@@ -96,6 +96,12 @@ fn the_ladder_finds_both_settings_and_survives_what_fails() {
     assert!(compared["p"].as_f64().unwrap() < 0.001);
     assert!(compared["gain"].as_f64().unwrap() > 0.3);
     assert_eq!(tuned["rungs_left_out"].as_array().unwrap().len(), 6);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let kept = said.lines().find_map(|line| line.split_once("again: busbw show ")).unwrap().1;
+    assert_eq!(json(&bed.run(&format!("show {kept} --json"))), tuned);
+    let table = bed.run(&format!("show {kept}"));
+    let table = String::from_utf8_lossy(&table.stdout);
+    assert!(table.contains("export NCCL_BUFFSIZE=8388608"), "{table}");
 }
 
 #[test]
@@ -173,7 +179,7 @@ fn it_says_why_it_does_not_begin() {
     let unknown = said("tune --backend fake -g 2 -x NCCL_FOO=1,2", 2);
     assert!(unknown.contains("nothing unknown is tried"), "{unknown}");
     let harmful = said("tune --backend fake -g 2 -x NCCL_PROTO=LL128", 2);
-    assert!(harmful.contains("the search takes Simple, LL"), "{harmful}");
+    assert!(harmful.contains("chooses algorithm and protocol by size"), "{harmful}");
     let file = said("tune --resume nothing.json", 2);
     assert!(file.contains("--resume nothing.json"), "{file}");
     assert!(!Path::new("nothing.json").exists());
