@@ -4,7 +4,7 @@
 use busbw_core::nccl_version::Version;
 
 use super::Here;
-use crate::space::{Scope, Space, SpaceError, Variable};
+use crate::space::{Need, Scope, Space, SpaceError, Variable};
 
 /// The variable of the algorithm with its protocol, as NCCL 2.31 names them: `RING_SIMPLE`.
 pub const ALGORITHM: &str = "algorithm";
@@ -33,7 +33,7 @@ pub fn by_call(here: &Here) -> Result<Space, SpaceError> {
     let known = ALGORITHMS
         .iter()
         .filter(|(_, since, switches)| *since <= nccl && (!switches || here.nvlink));
-    let variable = |name: &str, values: Vec<&str>, ordered: bool| Variable {
+    let variable = |name: &str, values: Vec<&str>, ordered: bool, needs: Vec<Need>| Variable {
         name: name.to_owned(),
         values: std::iter::once(None)
             .chain(values.into_iter().map(|value| Some(value.to_owned())))
@@ -41,11 +41,14 @@ pub fn by_call(here: &Here) -> Result<Space, SpaceError> {
         default: 0,
         ordered,
         scope: Scope::Call,
-        needs: Vec::new(),
+        needs,
     };
+    let algorithms: Vec<&str> = known.map(|(name, ..)| *name).collect();
+    // A tuner's line names an algorithm: channels alone cannot be chosen by it.
+    let named = Need { variable: 0, levels: (1..=algorithms.len()).collect() };
     Space::new(vec![
-        variable(ALGORITHM, known.map(|(name, ..)| *name).collect(), false),
-        variable(CHANNELS, NUMBERS.to_vec(), true),
+        variable(ALGORITHM, algorithms, false, Vec::new()),
+        variable(CHANNELS, NUMBERS.to_vec(), true, vec![named]),
     ])
 }
 

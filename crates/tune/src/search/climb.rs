@@ -85,8 +85,15 @@ pub(super) struct Climb {
 
 /// Whether each rung sets what the space has.
 pub(super) fn hold(space: &Space, strategy: &Strategy) -> Result<(), SearchError> {
-    let Strategy::Ladder(rungs) = strategy else { return Ok(()) };
-    for rung in rungs {
+    let compared = |sets: &Vec<Assignment>| {
+        vec![Rung { name: "of the comparison".to_owned(), steps: vec![sets.clone()] }]
+    };
+    let rungs = match strategy {
+        Strategy::Races => return Ok(()),
+        Strategy::Ladder(rungs) => rungs.clone(),
+        Strategy::Compare(sets) => compared(sets),
+    };
+    for rung in &rungs {
         for one in rung.steps.iter().flatten() {
             if level(space, one).is_none() {
                 let (rung, name) = (rung.name.clone(), one.name.clone());
@@ -111,8 +118,15 @@ impl Search {
         self.climb.as_ref().map_or(&[], |climb| &climb.climbed)
     }
 
-    /// What the ladder has kept; `None` without one.
+    /// What is compared finally, where no model decides it: what the ladder has kept, or what is given.
     pub(super) fn top(&self) -> Option<Point> {
+        if let Strategy::Compare(sets) = &self.settings.strategy {
+            let mut point = self.space.default_point();
+            for (place, level) in sets.iter().filter_map(|one| level(&self.space, one)) {
+                point[place] = level;
+            }
+            return Some(point);
+        }
         self.climb.as_ref().and_then(|climb| climb.sides.first().cloned())
     }
 
@@ -238,7 +252,7 @@ impl Search {
                 let best = best.filter(|best| gain(&steps[*best]) >= PROMISE);
                 let name = match &self.settings.strategy {
                     Strategy::Ladder(rungs) => rungs[climb.rung].name.clone(),
-                    Strategy::Races => return,
+                    Strategy::Races | Strategy::Compare(_) => return,
                 };
                 climb.climbed.push(Climbed { name, steps, compared: None, kept: Vec::new() });
                 match best {
