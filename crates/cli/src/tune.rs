@@ -159,7 +159,7 @@ fn begin(arguments: &TuneArguments, args: &[OsString], job: &mut Job<'_>) -> Res
     let settings = |objective: Objective, strategy: Strategy, share: f64| Settings {
         objective,
         strategy,
-        budget: Budget { trials: arguments.trials, seconds: Some(share * arguments.time) },
+        budget: Budget { trials: arguments.trials, seconds: Some(share * arguments.seconds()) },
         seed: arguments.seed,
     };
     let strategy = if arguments.search { Strategy::Races } else { Strategy::Ladder(rungs) };
@@ -218,10 +218,10 @@ fn conduct(
     path: &Path,
 ) -> Result<()> {
     let title = if state.is_ladder { "ladder" } else { "search" };
-    run_to_end(state, job, path, title, arguments.time, Which::Environment)?;
+    run_to_end(state, job, path, title, arguments.seconds(), Which::Environment)?;
     let can_go_on = state.search.end().is_some_and(|end| end != End::BaselineFails);
     if state.by_call.is_some() && can_go_on && !state.interrupted {
-        run_to_end(state, job, path, "search by call", arguments.time, Which::ByCall)?;
+        run_to_end(state, job, path, "search by call", arguments.seconds(), Which::ByCall)?;
     }
     Ok(())
 }

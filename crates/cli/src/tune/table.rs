@@ -86,6 +86,10 @@ fn ladder(report: &Report, tuned: &Tuned) -> String {
         cells.push(vec![rung.name.clone(), steps, is_kept.to_owned(), gained]);
         behind.push(best.map_or("every step failed".to_owned(), |step| set(&step.sets)));
     }
+    for name in &report.rungs_unreached {
+        cells.push([name.as_str(), "-", "waived", "-"].map(str::to_owned).to_vec());
+        behind.push("no launches were left for it: --time, --trials".to_owned());
+    }
     for left_out in &tuned.rungs_left_out {
         let row = [left_out.name.as_str(), "-", "waived", "-"];
         cells.push(row.map(str::to_owned).to_vec());

@@ -16,7 +16,7 @@ use crate::{
     trial::{Failed, Purpose},
 };
 
-/// Launches of each step that only choose the step which is compared.
+/// Launches of each step that only choose the step which is compared; one each where the budget has no more.
 const SCREENING_LAUNCHES: usize = 2;
 /// Launches a side of the comparison. Five against five that do not overlap have p = 0.008.
 const LAUNCHES: usize = 5;
@@ -81,6 +81,8 @@ pub(super) struct Climb {
     /// The step that is compared: its place in `sets`.
     chosen: usize,
     climbed: Vec<Climbed>,
+    /// Rungs for which the budget had no launches.
+    unreached: Vec<String>,
 }
 
 /// Whether each rung sets what the space has.
@@ -118,6 +120,12 @@ impl Search {
         self.climb.as_ref().map_or(&[], |climb| &climb.climbed)
     }
 
+    /// The rungs for which the budget had no launches.
+    #[must_use]
+    pub fn unreached(&self) -> &[String] {
+        self.climb.as_ref().map_or(&[], |climb| &climb.unreached)
+    }
+
     /// What is compared finally, where no model decides it: what the ladder has kept, or what is given.
     pub(super) fn top(&self) -> Option<Point> {
         if let Strategy::Compare(sets) = &self.settings.strategy {
@@ -141,6 +149,7 @@ impl Search {
             sets: Vec::new(),
             chosen: 0,
             climbed: Vec::new(),
+            unreached: Vec::new(),
         });
         self.climb_from(0);
     }
@@ -158,13 +167,15 @@ impl Search {
             if sides.len() < 2 {
                 continue;
             }
-            let needed = SCREENING_LAUNCHES * sides.len() + 2 * LAUNCHES;
-            if self.trials_left() < needed + 2 * finals::MIN_LAUNCHES {
-                break;
+            let left = self.trials_left().saturating_sub(2 * LAUNCHES + 2 * finals::MIN_LAUNCHES);
+            let launches = (left / sides.len()).min(SCREENING_LAUNCHES);
+            if launches == 0 {
+                climb.unreached.push(one.name.clone());
+                continue;
             }
             climb.rung = number;
             (climb.sides, climb.sets) = (sides, sets);
-            self.ask_rung(climb, Stage::Screen, SCREENING_LAUNCHES);
+            self.ask_rung(climb, Stage::Screen, launches);
             return;
         }
         climb.sides.truncate(1);
