@@ -1,0 +1,104 @@
+//! A file as one communicator asks it: the entry for a call in a few steps, without memory or locks.
+//! Not the rule, which is [`TunerFile::decide`]; the tests hold one against the other.
+
+use std::collections::BTreeSet;
+
+use crate::{entry::Entry, reading::TunerFile, words::Collective};
+
+/// The choices of a file for a communicator.
+#[derive(Debug, Clone, Default)]
+pub struct Choices {
+    entries: Vec<Entry>,
+    /// Entries for any number of operations, by the collective's number.
+    any: [Ranges; Collective::ALL.len()],
+    /// Entries for one number of operations, in the order of collective and number.
+    exact: Vec<(Collective, u32, Ranges)>,
+}
+
+/// Ranges of bytes, each from its start to the next one's, with the first entry of the file that is for it.
+#[derive(Debug, Clone, Default)]
+struct Ranges(Vec<(u64, Option<usize>)>);
+
+impl Choices {
+    /// The choices of `file` for a communicator of so many ranks and nodes.
+    #[must_use]
+    pub fn new(file: &TunerFile, ranks: u64, nodes: u64) -> Self {
+        let fitting = file.entries.iter().filter(|entry| entry.fits(ranks, nodes));
+        let entries: Vec<Entry> = fitting.copied().collect();
+        let ranges = |collective: Collective, pipe_ops: Option<u32>| {
+            let of = |entry: &Entry| entry.collective == collective && entry.pipe_ops == pipe_ops;
+            Ranges::of(entries.iter().enumerate().filter(|(_, entry)| of(entry)))
+        };
+        let mut any: [Ranges; Collective::ALL.len()] = Default::default();
+        for &collective in Collective::ALL {
+            any[collective.number()] = ranges(collective, None);
+        }
+        let counts: BTreeSet<(Collective, u32)> =
+            entries.iter().filter_map(|entry| Some((entry.collective, entry.pipe_ops?))).collect();
+        let exact = counts.into_iter();
+        let exact = exact.map(|(collective, ops)| (collective, ops, ranges(collective, Some(ops))));
+        Self { any, exact: exact.collect(), entries }
+    }
+
+    /// The first entry of the file for a call of this communicator. Neither allocates nor waits; its steps grow with
+    /// the logarithm of the number of entries.
+    #[must_use]
+    pub fn choose(&self, collective: Collective, bytes: u64, pipe_ops: u32) -> Option<&Entry> {
+        let any = self.any.get(collective.number()).and_then(|ranges| ranges.at(bytes));
+        let place =
+            self.exact.binary_search_by_key(&(collective, pipe_ops), |(of, ops, _)| (*of, *ops));
+        let exact = place.ok().and_then(|place| self.exact.get(place)?.2.at(bytes));
+        let first = match (any, exact) {
+            (Some(one), Some(other)) => one.min(other),
+            (one, other) => one.or(other)?,
+        };
+        self.entries.get(first)
+    }
+
+    /// Entries that are for this communicator.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether no entry is for this communicator.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl Ranges {
+    /// Ranges of entries that come with their places in the file.
+    fn of<'a>(entries: impl Iterator<Item = (usize, &'a Entry)>) -> Self {
+        // Where an entry begins and, one byte behind its end, where it ends.
+        let mut edges: Vec<(u64, usize, bool)> = Vec::new();
+        for (place, entry) in entries {
+            edges.push((entry.least_bytes, place, true));
+            if let Some(behind) = entry.most_bytes.checked_add(1) {
+                edges.push((behind, place, false));
+            }
+        }
+        edges.sort_unstable();
+        let (mut open, mut ranges) = (BTreeSet::new(), Vec::<(u64, Option<usize>)>::new());
+        for (bytes, place, begins) in edges {
+            if begins {
+                open.insert(place);
+            } else {
+                open.remove(&place);
+            }
+            let first = open.first().copied();
+            match ranges.last_mut() {
+                Some(last) if last.0 == bytes => last.1 = first,
+                _ => ranges.push((bytes, first)),
+            }
+        }
+        Self(ranges)
+    }
+
+    /// The place of the first entry for so many bytes.
+    fn at(&self, bytes: u64) -> Option<usize> {
+        let behind = self.0.partition_point(|&(start, _)| start <= bytes);
+        self.0.get(behind.checked_sub(1)?)?.1
+    }
+}
