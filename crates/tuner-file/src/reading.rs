@@ -142,9 +142,10 @@ fn usable(entry: &Entry) -> Result<(), String> {
             "NCCL has no {algorithm} with {protocol} for {collective} on any machine"
         ));
     }
-    if algorithm.is_collnet() && entry.channels.is_some() {
+    if entry.channels.is_some() && algorithm.takes_any_channels(entry.nodes) {
+        let between = if *algorithm == Algorithm::Nvls { " between nodes" } else { "" };
         return Err(format!(
-            "NCCL does not hold a tuner's channels of {algorithm} against the communicator's: write -1"
+            "NCCL does not hold a tuner's channels of {algorithm}{between} against the communicator's: write -1"
         ));
     }
     if let (Some(nodes), Some(ranks)) = (entry.nodes, entry.ranks)
@@ -250,7 +251,8 @@ mod tests {
             ("allreduce,0,1,ring,simple,2,-1,-1,0", "numPipeOps \"0\""),
             ("allreduce,0,1,ring,simple,2,8,4", "4 ranks has not 8 nodes"),
             ("allgather,0,1,tree,simple,2,-1,-1", "NCCL has no tree with simple for allgather"),
-            ("allreduce,0,1,collnet_chain,simple,2,-1,-1", "write -1"),
+            ("allreduce,0,1,collnet_chain,simple,2,-1,-1", "of collnet_chain against"),
+            ("allreduce,0,1,nvls,simple,2,-1,-1", "of nvls between nodes against"),
             (" # a comment", "has 1 of at least 8 fields"),
         ] {
             let said = mistake(&format!("# head\nallreduce,0,1,ring,ll,0,-1,-1\n{line}\n"));

@@ -109,10 +109,15 @@ words! {
 }
 
 impl Algorithm {
-    /// Whether the switches of the network reduce (CollNet).
+    /// Whether NCCL takes a tuner's channels without holding them against those that a communicator of `nodes` (`None`:
+    /// any number) has: CollNet's, and NVLS between nodes (scheduleCollTasksToPlan in src/enqueue.cc of NCCL 2.30.7).
     #[must_use]
-    pub fn is_collnet(self) -> bool {
-        matches!(self, Self::CollNetDirect | Self::CollNetChain)
+    pub fn takes_any_channels(self, nodes: Option<u32>) -> bool {
+        match self {
+            Self::CollNetDirect | Self::CollNetChain => true,
+            Self::Nvls => nodes != Some(1),
+            Self::Tree | Self::Ring | Self::NvlsTree | Self::Pat => false,
+        }
     }
 }
 

@@ -26,7 +26,7 @@ fn entry() -> impl Strategy<Value = Entry> {
         })
         .prop_map(|((collective, algorithm, protocol, channels), when)| {
             let (one, other, nodes, ranks, pipe_ops) = when;
-            let channels = channels.filter(|_| !algorithm.is_collnet());
+            let channels = channels.filter(|_| !algorithm.takes_any_channels(nodes));
             let (least_bytes, most_bytes) = (one.min(other), one.max(other));
             Entry {
                 collective,
