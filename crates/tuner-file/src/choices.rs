@@ -15,9 +15,13 @@ pub struct Choices {
     exact: Vec<(Collective, u32, Ranges)>,
 }
 
-/// Ranges of bytes, each from its start to the next one's, with the first entry of the file that is for it.
+/// Ranges of bytes, each from its start to the next one's, with the first entry of the file that is for it. Starts lie
+/// apart from entries, so that the search meets few lines of the cache.
 #[derive(Debug, Clone, Default)]
-struct Ranges(Vec<(u64, Option<usize>)>);
+struct Ranges {
+    starts: Vec<u64>,
+    first: Vec<Option<usize>>,
+}
 
 impl Choices {
     /// The choices of `file` for a communicator of so many ranks and nodes.
@@ -80,25 +84,26 @@ impl Ranges {
             }
         }
         edges.sort_unstable();
-        let (mut open, mut ranges) = (BTreeSet::new(), Vec::<(u64, Option<usize>)>::new());
+        let (mut open, mut ranges) = (BTreeSet::new(), Self::default());
         for (bytes, place, begins) in edges {
             if begins {
                 open.insert(place);
             } else {
                 open.remove(&place);
             }
-            let first = open.first().copied();
-            match ranges.last_mut() {
-                Some(last) if last.0 == bytes => last.1 = first,
-                _ => ranges.push((bytes, first)),
+            if ranges.starts.last() == Some(&bytes) {
+                ranges.first.pop();
+            } else {
+                ranges.starts.push(bytes);
             }
+            ranges.first.push(open.first().copied());
         }
-        Self(ranges)
+        ranges
     }
 
     /// The place of the first entry for so many bytes.
     fn at(&self, bytes: u64) -> Option<usize> {
-        let behind = self.0.partition_point(|&(start, _)| start <= bytes);
-        self.0.get(behind.checked_sub(1)?)?.1
+        let behind = self.starts.partition_point(|&start| start <= bytes);
+        *self.first.get(behind.checked_sub(1)?)?
     }
 }
