@@ -14,7 +14,7 @@ use nccl_plugin_abi::tuner::{
 };
 use thiserror::Error;
 
-use crate::setting::BEFORE;
+use crate::names::{self, BEFORE};
 
 /// Why the other tuner cannot be asked.
 #[derive(Debug, Error)]
@@ -146,7 +146,7 @@ impl Before {
         // SAFETY: the table is a constant of a library that stays loaded.
         let parts = unsafe { table.as_ref() }.and_then(Table::parts);
         let parts = parts.ok_or_else(|| Refusal::Incomplete { file: path(), wanted: T::SYMBOL })?;
-        if named(parts.name) == crate::exported::NAME {
+        if named(parts.name) == names::TUNER {
             return Err(Refusal::Ourselves(path()));
         }
         let mut context = std::ptr::null_mut();

@@ -4,12 +4,9 @@
 
 mod calls;
 
-use std::ffi::CStr;
-
 use nccl_plugin_abi::tuner::{TunerV2, TunerV3, TunerV4, TunerV5, TunerV6};
 
-/// What NCCL's log calls this tuner.
-pub const NAME: &CStr = c"busbw";
+use crate::names;
 
 /// A table as a symbol.
 #[derive(Debug)]
@@ -22,7 +19,7 @@ unsafe impl<T> Sync for Table<T> {}
 macro_rules! table {
     ($table:ident, $init:expr, $ask:ident $(, $field:ident: $value:expr)*) => {
         Table($table {
-            name: NAME.as_ptr(),
+            name: names::TUNER.as_ptr(),
             init: Some($init),
             ask: Some(calls::$ask),
             end: Some(calls::end),

@@ -9,6 +9,8 @@ pub mod before;
 pub mod exported;
 /// Lines in NCCL's log.
 mod log;
+/// The tuner's name and those of its variables.
+pub mod names;
 /// The variables and the file.
 pub mod setting;
 /// What a communicator's tuner has, and what it answers.

@@ -1,20 +1,12 @@
 //! What the environment says: BUSBW_TUNER with its file, and BUSBW_TUNER_BEFORE.
 //! Not the choices of one communicator (`tuner`).
 
-use std::{
-    ffi::OsString,
-    fs::File,
-    io::{self, Read},
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsString, fs::File, io, path::PathBuf};
 
-use busbw_tuner_file::{BadReference, Digest, MOST_BYTES, Mistake, Reference, TunerFile};
+use busbw_tuner_file::{BadReference, Digest, MOST_BYTES, Mistake, Reference, TunerFile, bounded};
 use thiserror::Error;
 
-/// The file with its hash, `FILE#sha256=<64 hex>`. Unset or empty: this tuner chooses nothing.
-pub const VARIABLE: &str = "BUSBW_TUNER";
-/// The library of a tuner that was configured before this one, which is asked where the file has no entry.
-pub const BEFORE: &str = "BUSBW_TUNER_BEFORE";
+use crate::names::{BEFORE, VARIABLE};
 
 /// Why the communicator must fail: a rank that chose by itself would hang the others, or corrupt their data.
 #[derive(Debug, Error)]
@@ -93,7 +85,7 @@ fn checked(value: &OsString) -> Result<(Reference, TunerFile), Failure> {
     let variable = |why| Failure::Variable { value: value.to_owned(), why };
     let reference: Reference = value.parse().map_err(variable)?;
     let unreadable = |why| Failure::Unreadable { file: reference.file.clone(), why };
-    let bytes = read(&reference.file).map_err(unreadable)?;
+    let bytes = File::open(&reference.file).and_then(bounded).map_err(unreadable)?;
     let found = Digest::of(&bytes);
     if bytes.len() <= MOST_BYTES && found != reference.digest {
         return Err(Failure::Another { expected: reference, found });
@@ -101,13 +93,6 @@ fn checked(value: &OsString) -> Result<(Reference, TunerFile), Failure> {
     let line = |why| Failure::Line { file: reference.file.clone(), why };
     let file = TunerFile::parse(&bytes).map_err(line)?;
     Ok((reference, file))
-}
-
-/// The file's bytes, or the first of them where it is longer than any that is taken.
-fn read(file: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(file)?.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -138,6 +123,6 @@ mod tests {
         assert!(said(meant(bad)).contains("line 1: has 7 of at least 8 fields"));
         let long = "\n".repeat(MOST_BYTES + 7);
         std::fs::write(&file, &long).unwrap();
-        assert!(said(meant(&long)).contains("at most 1048576"), "{}", said(meant(&long)));
+        assert!(said(meant(&long)).contains("more than 1048576 bytes"), "{}", said(meant(&long)));
     }
 }

@@ -8,6 +8,7 @@ use nccl_plugin_abi::tuner::FORCED;
 
 use crate::{
     before::{Before, Refusal},
+    names::VARIABLE,
     setting::{Failure, Setting},
 };
 
@@ -34,12 +35,16 @@ impl Tuner {
             Some((_, file)) => Choices::new(file, ranks as u64, nodes as u64),
             None => Choices::default(),
         };
+        let count =
+            |number: usize, one| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
         let mut said = match &setting.file {
-            None => format!("{} is not set: this tuner chooses nothing", crate::setting::VARIABLE),
+            None => format!("{} is not set: this tuner chooses nothing", VARIABLE),
             Some((reference, file)) => format!(
-                "{} of {} entries of {reference} are for this communicator of {ranks} ranks on {nodes} nodes",
+                "{} of {} entries of {reference} are for this communicator of {} on {}",
                 choices.len(),
-                file.entries.len()
+                file.entries.len(),
+                count(ranks, "rank"),
+                count(nodes, "node")
             ),
         };
         if let Some(file) = &setting.before {

@@ -15,6 +15,17 @@ pub struct Choices {
     exact: Vec<(Collective, u32, Ranges)>,
 }
 
+/// Sizes for which one entry, or none, is the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range<'a> {
+    /// The smallest, in bytes.
+    pub least_bytes: u64,
+    /// The largest, in bytes.
+    pub most_bytes: u64,
+    /// The entry.
+    pub entry: Option<&'a Entry>,
+}
+
 /// Ranges of bytes, each from its start to the next one's, with the first entry of the file that is for it. Starts lie
 /// apart from entries, so that the search meets few lines of the cache.
 #[derive(Debug, Clone, Default)]
@@ -57,6 +68,39 @@ impl Choices {
             (one, other) => one.or(other)?,
         };
         self.entries.get(first)
+    }
+
+    /// What is chosen for a collective, from 0 bytes to the largest size; neighbours differ.
+    #[must_use]
+    pub fn ranges(&self, collective: Collective, pipe_ops: u32) -> Vec<Range<'_>> {
+        let any = self.any.get(collective.number()).into_iter();
+        let exact = self.exact.iter().filter(|(of, ops, _)| (*of, *ops) == (collective, pipe_ops));
+        let starts = any.chain(exact.map(|(_, _, ranges)| ranges));
+        let starts: BTreeSet<u64> =
+            starts.flat_map(|ranges| ranges.starts.iter().copied()).chain([0]).collect();
+        let mut all: Vec<Range<'_>> = Vec::new();
+        for start in starts {
+            let entry = self.choose(collective, start, pipe_ops);
+            match all.last_mut() {
+                // The same entry, not an equal one: two lines are two entries.
+                Some(last)
+                    if last.entry.map(std::ptr::from_ref) == entry.map(std::ptr::from_ref) => {}
+                last => {
+                    if let Some(last) = last {
+                        last.most_bytes = start - 1;
+                    }
+                    all.push(Range { least_bytes: start, most_bytes: u64::MAX, entry });
+                }
+            }
+        }
+        all
+    }
+
+    /// Numbers of operations for which an entry of the collective is.
+    #[must_use]
+    pub fn operations(&self, collective: Collective) -> Vec<u32> {
+        let of = self.exact.iter().filter(|(of, _, _)| *of == collective);
+        of.map(|(_, operations, _)| *operations).collect()
     }
 
     /// Entries that are for this communicator.

@@ -12,9 +12,9 @@ mod reference;
 mod words;
 
 pub use self::{
-    choices::Choices,
+    choices::{Choices, Range},
     entry::{Call, Entry, MOST_CHANNELS},
-    reading::{LONGEST_LINE, MOST_BYTES, MOST_ENTRIES, Mistake, TunerFile},
+    reading::{LONGEST_LINE, MOST_BYTES, MOST_ENTRIES, Mistake, TunerFile, bounded},
     reference::{BadReference, Digest, Reference},
     words::{Algorithm, Collective, Protocol, offered},
 };

@@ -1,7 +1,10 @@
 //! The whole file: read strictly, written, and asked line by line.
 //! Not asked quickly (`choices`), and not found on a disk.
 
-use std::fmt;
+use std::{
+    fmt,
+    io::{self, Read},
+};
 
 use thiserror::Error;
 
@@ -25,8 +28,8 @@ const COLUMNS: &str =
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Mistake {
     /// More than [`MOST_BYTES`].
-    #[error("has {0} bytes; a tuner's file has at most {MOST_BYTES}: shorten it")]
-    TooLong(usize),
+    #[error("has more than {MOST_BYTES} bytes, the most of a tuner's file: shorten it")]
+    TooLong,
     /// More than [`MOST_ENTRIES`].
     #[error("line {line}: there are more than {MOST_ENTRIES} entries; join ranges of bytes")]
     TooManyEntries {
@@ -43,6 +46,16 @@ pub enum Mistake {
     },
 }
 
+/// A file's bytes; of a longer one than is taken, enough to see that.
+///
+/// # Errors
+/// The source's own.
+pub fn bounded(source: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// The lines with a choice, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TunerFile {
@@ -57,7 +70,7 @@ impl TunerFile {
     /// The first line that cannot be used, with its number and the reason; or that the file is too long.
     pub fn parse(bytes: &[u8]) -> Result<Self, Mistake> {
         if bytes.len() > MOST_BYTES {
-            return Err(Mistake::TooLong(bytes.len()));
+            return Err(Mistake::TooLong);
         }
         let mut entries = Vec::new();
         for (number, line) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
@@ -269,6 +282,6 @@ mod tests {
         let full = line.repeat(MOST_ENTRIES);
         assert_eq!(TunerFile::parse(full.as_bytes()).unwrap().entries.len(), MOST_ENTRIES);
         assert!(mistake(&(full + line)).starts_with("line 4097: there are more than 4096"));
-        assert!(mistake(&"\n".repeat(MOST_BYTES + 1)).starts_with("has 1048577 bytes"));
+        assert!(mistake(&"\n".repeat(MOST_BYTES + 1)).starts_with("has more than 1048576 bytes"));
     }
 }

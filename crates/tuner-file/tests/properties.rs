@@ -61,6 +61,10 @@ proptest! {
         for (collective, bytes, pipe_ops) in calls {
             let call = Call { collective, bytes, pipe_ops, ranks, nodes };
             prop_assert_eq!(choices.choose(collective, bytes, pipe_ops), file.decide(&call));
+            let ranges = choices.ranges(collective, pipe_ops);
+            let range = ranges.iter().find(|range| range.most_bytes >= bytes).unwrap();
+            prop_assert!(range.least_bytes <= bytes);
+            prop_assert_eq!(range.entry, file.decide(&call));
         }
     }
 
