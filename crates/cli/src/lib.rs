@@ -33,6 +33,7 @@ mod topo;
 mod topo_command;
 /// One job over several transports.
 pub mod transports;
+mod tune;
 mod within_job;
 
 use std::{ffi::OsString, io::Write, process::ExitCode};

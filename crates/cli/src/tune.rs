@@ -1,0 +1,4 @@
+//! `busbw tune`: what to set.
+//! Not the search itself (`busbw-tune`).
+
+pub(crate) mod show_choices;
