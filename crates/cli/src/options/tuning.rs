@@ -53,6 +53,27 @@ pub struct TuneArguments {
     /// Go on with an interrupted one: the file that it named [default: a new one]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["search", "values", "seed", "trials"])]
     pub resume: Option<PathBuf>,
+    /// Print what a tuner's file makes NCCL choose, and launch nothing [default: tune]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["search", "resume"])]
+    pub show: Option<PathBuf>,
+    /// Of --show, for communicators of so many ranks [default: all]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "show",
+        hide_short_help = true,
+        long_help = "Of --show, for communicators of so many ranks [default: all]"
+    )]
+    pub ranks: Option<u32>,
+    /// Of --show, for communicators of so many nodes [default: all]
+    #[arg(
+        long,
+        value_name = "M",
+        requires = "show",
+        hide_short_help = true,
+        long_help = "Of --show, for communicators of so many nodes [default: all]"
+    )]
+    pub nodes: Option<u32>,
     /// Print one JSON object, with every launch
     #[arg(long)]
     pub json: bool,
