@@ -5,9 +5,10 @@ use busbw_stats::median;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    call::Call,
     compared::Compared,
     failures::{Disqualified, Suspected, disqualified, suspected},
-    objective::{Call, Goal},
+    objective::Goal,
     search::{Climbed, End, Final, Role, Search},
     space::Assignment,
 };

@@ -5,8 +5,8 @@ use busbw_core::finding::Finding;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    call::Call,
     catalogue::Waived,
-    objective::Call,
     outcome::Report,
     space::Assignment,
     trial::{Failed, Finished, Purpose},
