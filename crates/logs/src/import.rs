@@ -11,7 +11,7 @@ mod device_list;
 mod folder;
 mod format;
 mod json;
-mod lines;
+pub(crate) mod lines;
 mod markup;
 mod nccl_message;
 mod nccl_report;
