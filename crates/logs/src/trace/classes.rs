@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use busbw_core::{Collective, DataType, ReduceOp};
+use busbw_core::{Collective, DataType, ReduceOp, alltoallv::Traffic};
 use busbw_stats::median;
 use serde::Serialize;
 
@@ -42,8 +42,47 @@ pub struct Class {
 pub struct Mix {
     /// The collective.
     pub collective: Collective,
-    /// Bytes as in busbw's size column, ascending, and calls of the rank that made the most.
+    /// Bytes as in busbw's size column, ascending, and calls of the rank that made the most. A size is that of the row which
+    /// busbw measures for it ([`Class::row_bytes`]).
     pub sizes: Vec<(u64, f64)>,
+}
+
+impl Mix {
+    /// At most so many sizes (one at least): those within a part of an octave, or of several, become the one of them with
+    /// the most calls, which gets the calls of all. The parts are as small as the number allows.
+    #[must_use]
+    pub fn at_most(&self, sizes: usize) -> Mix {
+        let mut parts_per_octave = 8.0;
+        while self.sizes.len() > sizes.max(1) && parts_per_octave > 1.0 / 128.0 {
+            let mut merged: BTreeMap<u64, ((u64, f64), f64)> = BTreeMap::new();
+            for (size, calls) in &self.sizes {
+                let part = ((*size as f64).log2() * parts_per_octave) as u64;
+                let (most, all) = merged.entry(part).or_insert(((*size, *calls), 0.0));
+                *all += calls;
+                if *calls >= most.1 {
+                    *most = (*size, *calls);
+                }
+            }
+            if merged.len() <= sizes.max(1) {
+                let sizes = merged.into_values().map(|((size, _), all)| (size, all)).collect();
+                return Mix { collective: self.collective, sizes };
+            }
+            parts_per_octave /= 2.0;
+        }
+        self.clone()
+    }
+}
+
+impl Class {
+    /// The size of the row that is this operation; `None` of a message, and where a rank's share is too small for a row:
+    /// busbw, like nccl-tests, rounds shares down to 16 bytes.
+    pub fn row_bytes(&self) -> Option<u64> {
+        let collective = self.operation.collective()?;
+        let element = self.datatype.map_or(1, DataType::bytes);
+        let bytes = usize::try_from(self.bytes).ok()?;
+        let counts = collective.counts(bytes, element, self.ranks as usize, &Traffic::default());
+        Some(counts.bytes(element) as u64).filter(|bytes| *bytes > 0)
+    }
 }
 
 /// What calls of a class have in common.
@@ -123,14 +162,17 @@ impl Trace {
         }
     }
 
-    /// The mix of each collective, by which a search weighs its sizes. Messages between two ranks have none.
+    /// The mix of each collective, by which a search weighs its sizes. Messages between two ranks have none, and calls that
+    /// are too small for a row.
     pub fn mix(&self) -> Vec<Mix> {
         let mut all: BTreeMap<&'static str, (Collective, BTreeMap<u64, f64>)> = BTreeMap::new();
         for class in self.classes() {
-            if let Some(collective) = class.operation.collective() {
+            if let (Some(collective), Some(bytes)) =
+                (class.operation.collective(), class.row_bytes())
+            {
                 let (_, sizes) =
                     all.entry(collective.name()).or_insert_with(|| (collective, BTreeMap::new()));
-                *sizes.entry(class.bytes).or_default() += class.calls as f64;
+                *sizes.entry(bytes).or_default() += class.calls as f64;
             }
         }
         let mix = all.into_values();

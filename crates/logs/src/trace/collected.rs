@@ -18,6 +18,9 @@ const MAX_COMMUNICATORS: usize = 1 << 14;
 const MAX_REPORTERS: usize = 1 << 12;
 /// The most different reasons, and sentences about disagreements, that are kept.
 const MAX_SENTENCES: usize = 64;
+/// Characters of a reason, and of a name in a sentence: both may quote the file.
+const MAX_REASON_CHARS: usize = 120;
+const MAX_NAME_CHARS: usize = 40;
 
 /// What was read so far.
 #[derive(Debug, Default)]
@@ -110,6 +113,7 @@ impl Collected {
         if count == 0 {
             return;
         }
+        let reason = shortened(reason, MAX_REASON_CHARS);
         let room = self.left_out.len() < MAX_SENTENCES;
         let reason =
             if room || self.left_out.contains_key(reason) { reason } else { "other reasons" };
@@ -221,7 +225,7 @@ impl Collected {
         }
         let who = [call.reporter, reported.reporter].map(|one| self.name(one));
         let told = [before, reported.kind].map(describe);
-        let id = self.communicators.get(reported.communicator).map_or("", |one| &one.id);
+        let id = self.id(reported.communicator);
         let number = match reported.same {
             Same::Number { number, .. } => format!(", call {number}"),
             _ => String::new(),
@@ -234,7 +238,13 @@ impl Collected {
     }
 
     fn name(&self, reporter: usize) -> &str {
-        self.reporters.get(reporter).map_or("", |one| one.name.as_str())
+        let name = self.reporters.get(reporter).map_or("", |one| one.name.as_str());
+        shortened(name, MAX_NAME_CHARS)
+    }
+
+    fn id(&self, communicator: usize) -> &str {
+        let id = self.communicators.get(communicator).map_or("", |one| one.id.as_str());
+        shortened(id, MAX_NAME_CHARS)
     }
 
     fn disagree(&mut self, sentence: String) {
@@ -270,7 +280,7 @@ impl Collected {
             }
         }
         for ((communicator, what), (most, counts)) in most {
-            let id = self.communicators.get(communicator).map_or("", |one| &one.id).to_owned();
+            let id = self.id(communicator).to_owned();
             let members = members.get(communicator).into_iter().flatten();
             let fewer: Vec<_> = members.zip(counts).filter(|(_, count)| *count < most).collect();
             let Some((first, count)) = fewer.first().copied() else { continue };
@@ -311,6 +321,11 @@ impl Collected {
             members,
         }
     }
+}
+
+/// The beginning of a text.
+fn shortened(text: &str, chars: usize) -> &str {
+    text.char_indices().nth(chars).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
 
 /// `all_reduce of 4 MiB float (sum)`.

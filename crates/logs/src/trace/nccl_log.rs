@@ -244,7 +244,7 @@ fn spoken(call: &Line<'_>) -> Result<Spoken, String> {
         return Err(format!("{}, whose sizes the log does not say", call.operation));
     }
     let bytes = sizes::bytes(collective, call.count, datatype.bytes(), call.nranks);
-    let redop = collective.reduces().then(|| match call.op {
+    let redop = collective.reduces().then_some(match call.op {
         0 => ReduceOp::Sum,
         1 => ReduceOp::Prod,
         2 => ReduceOp::Max,

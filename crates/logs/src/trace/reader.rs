@@ -1,7 +1,10 @@
 //! Files become a trace: what a file is shows its content, not its name.
 //! Not what a form means (`nccl_log`, `inspector`, `flight_recorder`, `record`).
 
-use std::io::{self, BufRead, Cursor, Read};
+use std::{
+    io::{self, BufRead, Cursor, Read},
+    path::Path,
+};
 
 use memchr::memmem;
 use thiserror::Error;
@@ -46,9 +49,9 @@ pub enum TraceError {
         /// What is wrong.
         why: String,
     },
-    /// A damaged record.
+    /// A path that cannot be read, or a damaged record.
     #[error(transparent)]
-    Record(#[from] ImportError),
+    Import(#[from] ImportError),
     /// Files of two sources.
     #[error("{name} is {is}, and {before} is {was}: name files of one source")]
     Mixed {
@@ -78,6 +81,14 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// Reads a file, or stdin for `-`: [`Reader::read`].
+    ///
+    /// # Errors
+    /// As there; also where the path is a folder or never ends.
+    pub fn read_path(&mut self, path: &Path) -> Result<(), TraceError> {
+        self.read(&mut *import::open(path)?, &path.display().to_string())
+    }
+
     /// Reads the file `name` to its end.
     ///
     /// # Errors

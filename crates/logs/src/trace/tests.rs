@@ -80,4 +80,25 @@ fn a_mix_for_a_search() {
     assert_eq!(trace.mix(), mix);
     let shares: f64 = trace.classes().iter().map(|class| class.share).sum();
     assert!((shares - 1.0).abs() < 1e-12);
+    // Shares that no row has: 1 KiB and 4 bytes of each rank.
+    let log = nccl_log::call("h:1:1 [0]", "AllGather", 257, 7, 0, 8)
+        + &nccl_log::call("h:1:1 [0]", "AllGather", 1, 7, 0, 8);
+    let trace = super::tests::trace(&[("a.log", log.as_bytes())]).unwrap();
+    let mix = [Mix { collective: Collective::AllGather, sizes: vec![(8192, 1.0)] }];
+    assert_eq!(trace.mix(), mix);
+    let rows: Vec<_> =
+        trace.classes().iter().map(|class| (class.bytes, class.row_bytes())).collect();
+    assert_eq!(rows, [(8224, Some(8192)), (32, None)]);
+}
+
+#[test]
+fn fewer_sizes_keep_the_calls() {
+    let sizes = vec![(1000, 1.0), (1024, 5.0), (1030, 2.0), (1 << 20, 1.0), (3 << 20, 4.0)];
+    let mix = Mix { collective: Collective::AllReduce, sizes };
+    let at_most = |many| mix.at_most(many).sizes;
+    assert_eq!(at_most(5), mix.sizes);
+    assert_eq!(at_most(4), [(1000, 1.0), (1024, 7.0), (1 << 20, 1.0), (3 << 20, 4.0)]);
+    assert_eq!(at_most(2), [(1024, 8.0), (3 << 20, 5.0)]);
+    assert_eq!(at_most(1), [(1024, 13.0)]);
+    assert_eq!(at_most(0), at_most(1));
 }
