@@ -12,6 +12,8 @@ use super::job::{Kind, Reported, Same};
 pub(super) const MAX_CALLS: usize = 1 << 20;
 /// The most different kinds of calls (operation, type, size, operator) that are kept.
 const MAX_KINDS: usize = 1 << 16;
+/// The most pairs of a rank and a kind of calls that are counted.
+const MAX_COUNTS: usize = 1 << 21;
 /// The most communicators that are kept.
 const MAX_COMMUNICATORS: usize = 1 << 14;
 /// The most ranks whose reports are kept.
@@ -54,6 +56,16 @@ enum Nth {
     Call(Kind, Option<u32>),
     Exchange,
     Message(Kind, Option<u32>, Option<u32>, bool),
+}
+
+impl Nth {
+    fn name(self) -> String {
+        match self {
+            Nth::Call(kind, None) | Nth::Message(kind, ..) => describe(kind),
+            Nth::Call(kind, Some(root)) => format!("{} with root {root}", describe(kind)),
+            Nth::Exchange => "exchanges of sends and receives".to_owned(),
+        }
+    }
 }
 
 /// A call among those of all ranks.
@@ -124,6 +136,10 @@ impl Collected {
     pub(super) fn add(&mut self, reported: &Reported) {
         if reported.kind.bytes == 0 {
             self.leave_out("calls that move no bytes", 1);
+            return;
+        }
+        if self.counts.len() >= MAX_COUNTS {
+            self.leave_out("beyond the ranks and kinds of calls that are kept", 1);
             return;
         }
         let (at_us, gap_us) = self.clock(reported.reporter, reported.at_us);
@@ -257,45 +273,37 @@ impl Collected {
 
     /// Ranks of a communicator that made fewer calls of a kind than others of it.
     fn compare_counts(&mut self, members: &[Vec<usize>]) {
-        let mut most: BTreeMap<(usize, String), (u32, Vec<u32>)> = BTreeMap::new();
-        let calls = self.counts.iter().filter_map(|((communicator, reporter, nth), count)| {
-            let what = match nth {
-                Nth::Call(kind, root) => {
-                    let root =
-                        root.map_or(String::new(), |root| format!(" from or to rank {root}"));
-                    describe(*kind) + &root
-                }
-                Nth::Exchange => "exchanges of sends and receives".to_owned(),
-                Nth::Message(..) => return None,
-            };
-            Some((*communicator, *reporter, what, *count))
-        });
-        for (communicator, reporter, what, count) in calls {
-            let Some(members) = members.get(communicator) else { continue };
-            let (most, counts) =
-                most.entry((communicator, what)).or_insert_with(|| (0, vec![0; members.len()]));
-            if let Ok(at) = members.binary_search(&reporter) {
-                counts[at] = count;
-                *most = count.max(*most);
+        let mut of: HashMap<(usize, Nth), HashMap<usize, u32>> = HashMap::new();
+        for ((communicator, reporter, nth), count) in &self.counts {
+            // A rank that sends need not receive.
+            if !matches!(nth, Nth::Message(..)) {
+                of.entry((*communicator, *nth)).or_default().insert(*reporter, *count);
             }
         }
-        for ((communicator, what), (most, counts)) in most {
-            let id = self.id(communicator).to_owned();
-            let members = members.get(communicator).into_iter().flatten();
-            let fewer: Vec<_> = members.zip(counts).filter(|(_, count)| *count < most).collect();
-            let Some((first, count)) = fewer.first().copied() else { continue };
-            let others = match fewer.len() - 1 {
+        let mut sentences = Vec::new();
+        for ((communicator, nth), counts) in &of {
+            let most = counts.values().copied().max().unwrap_or_default();
+            let members = members.get(*communicator).into_iter().flatten();
+            let count = |rank: &usize| counts.get(rank).copied().unwrap_or_default();
+            let mut fewer = members.filter(|rank| count(rank) < most);
+            let Some(first) = fewer.next() else { continue };
+            let others = match fewer.count() {
                 0 => String::new(),
-                others => format!(
-                    " (and {} fewer than {most}, too)",
-                    quantity::count(others as u64, "other rank")
-                ),
+                others => {
+                    format!(", and {} fewer, too", quantity::count(others as u64, "other rank"))
+                }
             };
-            let name = self.name(*first);
-            self.disagree(format!(
-                "communicator {id}, {what}: {name} made {count} calls where others made {most}{others}"
+            sentences.push(format!(
+                "communicator {}, {}: {} made {} calls where others made {most}{others}",
+                self.id(*communicator),
+                nth.name(),
+                self.name(*first),
+                count(first),
             ));
         }
+        // A hash table has no order of its own.
+        sentences.sort_unstable();
+        sentences.into_iter().for_each(|sentence| self.disagree(sentence));
     }
 
     /// The trace.

@@ -39,6 +39,8 @@ struct Entry {
     collective_seq_id: i64,
     #[serde(default)]
     p2p_seq_id: i64,
+    #[serde(default)]
+    is_p2p: bool,
     profiling_name: String,
     time_created_ns: Option<i64>,
     duration_ms: Option<f64>,
@@ -144,7 +146,7 @@ impl Walk<'_> {
             "coalesced" => {
                 self.close();
                 let number = (group.0, entry.collective_seq_id);
-                if entry.p2p_seq_id == 0 && !self.parts.contains_key(&number) {
+                if !entry.is_p2p && !self.parts.contains_key(&number) {
                     self.leave_out("coalesced groups whose parts the dump does not have");
                 }
                 return;

@@ -109,9 +109,9 @@ impl Log {
         });
     }
 
-    /// Whether a message of NCCL was read, and whether a call was.
-    pub(super) fn has_read(&self) -> (bool, bool) {
-        (self.reader.messages() > 0, self.calls > 0)
+    /// How many messages of NCCL were read so far, and how many calls.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.reader.messages(), self.calls)
     }
 
     /// The end of all files.

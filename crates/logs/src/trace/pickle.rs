@@ -65,6 +65,8 @@ pub(super) fn from_slice<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, P
 const STEPS_PER_BYTE: usize = 16;
 /// The deepest nesting of values: a dump needs six.
 const MAX_DEPTH: usize = 64;
+/// The most values, references, marks and things remembered: a dump of 20,000 calls has some two million.
+const MAX_VALUES: usize = 1 << 23;
 
 #[derive(Default)]
 struct Machine<'a> {
@@ -74,6 +76,8 @@ struct Machine<'a> {
     stack: Vec<usize>,
     marks: Vec<usize>,
     memo: HashMap<u32, usize>,
+    /// What [`MAX_VALUES`] limits, so far.
+    references: usize,
 }
 
 impl<'a> Machine<'a> {
@@ -88,24 +92,27 @@ impl<'a> Machine<'a> {
                 0x95 => {
                     let _: [u8; 8] = self.array()?;
                 }
-                b'}' => self.push(Node::Dict(Vec::new())),
-                b']' => self.push(Node::List(Vec::new())),
-                b')' => self.push(Node::List(Vec::new())),
-                b'(' => self.marks.push(self.stack.len()),
-                b'N' => self.push(Node::None),
-                0x88 => self.push(Node::Bool(true)),
-                0x89 => self.push(Node::Bool(false)),
+                b'}' => self.push(Node::Dict(Vec::new()))?,
+                b']' => self.push(Node::List(Vec::new()))?,
+                b')' => self.push(Node::List(Vec::new()))?,
+                b'(' => {
+                    self.count()?;
+                    self.marks.push(self.stack.len());
+                }
+                b'N' => self.push(Node::None)?,
+                0x88 => self.push(Node::Bool(true))?,
+                0x89 => self.push(Node::Bool(false))?,
                 b'K' => {
                     let [value] = self.array()?;
-                    self.push(Node::Int(value.into()));
+                    self.push(Node::Int(value.into()))?;
                 }
                 b'M' => {
                     let value = u16::from_le_bytes(self.array()?);
-                    self.push(Node::Int(value.into()));
+                    self.push(Node::Int(value.into()))?;
                 }
                 b'J' => {
                     let value = i32::from_le_bytes(self.array()?);
-                    self.push(Node::Int(value.into()));
+                    self.push(Node::Int(value.into()))?;
                 }
                 0x8a => {
                     let [length] = self.array()?;
@@ -117,7 +124,7 @@ impl<'a> Machine<'a> {
                 }
                 b'G' => {
                     let value = f64::from_be_bytes(self.array()?);
-                    self.push(Node::Float(value));
+                    self.push(Node::Float(value))?;
                 }
                 b'X' | b'T' | b'B' => {
                     let length = u32::from_le_bytes(self.array()?);
@@ -166,11 +173,11 @@ impl<'a> Machine<'a> {
                 }
                 b't' => {
                     let values = self.marked()?;
-                    self.push(Node::List(values));
+                    self.push(Node::List(values))?;
                 }
                 0x85..=0x87 => {
                     let values = self.take(usize::from(opcode - 0x84))?;
-                    self.push(Node::List(values));
+                    self.push(Node::List(values))?;
                 }
                 b'.' => return self.stack.pop().ok_or(PickleError::Damaged(at)),
                 _ => return Err(refusal(opcode, at)),
@@ -194,15 +201,28 @@ impl<'a> Machine<'a> {
         self.slice(N)?.try_into().map_err(|_| PickleError::Damaged(at))
     }
 
-    fn push(&mut self, node: Node<'a>) {
+    fn push(&mut self, node: Node<'a>) -> Result<(), PickleError> {
         self.nodes.push(node);
-        self.stack.push(self.nodes.len() - 1);
+        self.refer(self.nodes.len() - 1)
+    }
+
+    fn refer(&mut self, node: usize) -> Result<(), PickleError> {
+        self.count()?;
+        self.stack.push(node);
+        Ok(())
+    }
+
+    fn count(&mut self) -> Result<(), PickleError> {
+        self.references += 1;
+        match self.references > MAX_VALUES {
+            true => Err(PickleError::Form(format!("it has more than {MAX_VALUES} values"))),
+            false => Ok(()),
+        }
     }
 
     fn text(&mut self, length: usize) -> Result<(), PickleError> {
         let text = self.slice(length)?;
-        self.push(Node::Text(text));
-        Ok(())
+        self.push(Node::Text(text))
     }
 
     /// An integer of `length` bytes, least first, in two's complement.
@@ -217,20 +237,19 @@ impl<'a> Machine<'a> {
             }
             None => Node::Large,
         };
-        self.push(node);
-        Ok(())
+        self.push(node)
     }
 
     fn remember(&mut self, number: u32) -> Result<(), PickleError> {
         let top = *self.stack.last().ok_or(self.damaged())?;
+        self.count()?;
         self.memo.insert(number, top);
         Ok(())
     }
 
     fn recall(&mut self, number: u32) -> Result<(), PickleError> {
         let node = *self.memo.get(&number).ok_or(self.damaged())?;
-        self.stack.push(node);
-        Ok(())
+        self.refer(node)
     }
 
     /// The uppermost values, in the order in which they were pushed; not those below a mark.

@@ -19,6 +19,8 @@ use crate::import::{self, ImportError, lines};
 const MAX_DUMP_BYTES: u64 = 256 << 20;
 /// Bytes at the beginning of a file by which it is recognised.
 const HEAD_BYTES: u64 = 1 << 16;
+/// Why text is no trace.
+const NO_NCCL: &str = "it is text without a line of NCCL";
 
 /// Why files are no trace.
 #[derive(Debug, Error)]
@@ -92,8 +94,7 @@ impl Reader {
     /// Reads the file `name` to its end.
     ///
     /// # Errors
-    /// The file cannot be read, is no trace, or is of another source than the files before it; what it says is not in
-    /// the trace then.
+    /// The file cannot be read, is no trace, or is of another source than the files before it.
     pub fn read(&mut self, from: &mut dyn BufRead, name: &str) -> Result<(), TraceError> {
         let fail = |source| TraceError::File { name: name.to_owned(), source };
         let mut head = Vec::new();
@@ -102,24 +103,26 @@ impl Reader {
             return Err(strange(name, format!("it is {what}: {instead}")));
         }
         let source = recognise(&head).map_err(|why| strange(name, why))?;
+        let is_other = self.first.as_ref().is_some_and(|(first, _)| *first != source);
+        if is_other && source == TraceSource::NcclLog && !has(&head, "NCCL ") {
+            return Err(strange(name, NO_NCCL.to_owned()));
+        }
         self.is_of(source, name)?;
         let mut from = Cursor::new(head).chain(from);
         match source {
             TraceSource::NcclLog => {
+                let before = self.log.counts();
                 let zeros = lines::each(&mut from, |line| self.log.line(line, &mut self.collected));
                 if zeros.map_err(fail)?.is_binary {
                     return Err(strange(name, "it is binary".to_owned()));
                 }
-                match self.log.has_read() {
-                    (_, true) => {}
-                    (true, false) => {
-                        let why =
-                            "it is NCCL's log without its calls: set NCCL_DEBUG_SUBSYS=INIT,COLL";
-                        return Err(strange(name, why.to_owned()));
-                    }
-                    (false, false) => {
-                        return Err(strange(name, "it is text without a line of NCCL".to_owned()));
-                    }
+                let now = self.log.counts();
+                if now.0 == before.0 {
+                    return Err(strange(name, NO_NCCL.to_owned()));
+                }
+                if now.1 == before.1 {
+                    let why = "it is NCCL's log without its calls: set NCCL_DEBUG_SUBSYS=INIT,COLL";
+                    return Err(strange(name, why.to_owned()));
                 }
             }
             TraceSource::Inspector => {
@@ -185,9 +188,13 @@ fn strange(name: &str, why: String) -> TraceError {
     TraceError::Strange { name: name.to_owned(), why }
 }
 
+fn has(bytes: &[u8], word: &str) -> bool {
+    memmem::find(bytes, word.as_bytes()).is_some()
+}
+
 /// What a file is, by its beginning; else why it is nothing.
 fn recognise(head: &[u8]) -> Result<TraceSource, String> {
-    let has = |word: &str| memmem::find(head, word.as_bytes()).is_some();
+    let has = |word: &str| has(head, word);
     match head.trim_ascii_start() {
         [] => Err("it is empty".to_owned()),
         [0x80, 2..=5, ..] => Ok(TraceSource::FlightRecorder),

@@ -61,6 +61,11 @@ fn two_sources_are_refused() {
         .to_string();
     let expected = "b is a dump of PyTorch's flight recorder, and a.log is NCCL's log: name files of one source";
     assert_eq!(error, expected);
+    // Prose is no trace, whatever the files before it are.
+    for first in [log.as_bytes(), flight_recorder::RANK_0] {
+        let error = trace(&[("a", first), ("notes", b"hello\n")]).unwrap_err().to_string();
+        assert!(error.contains("notes has no calls of a job: it is text without"), "{error}");
+    }
 }
 
 #[test]
