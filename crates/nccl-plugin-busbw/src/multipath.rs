@@ -5,6 +5,7 @@
 //! `manager` is a thread that accepts and connects paths. `sender` and `receiver` put sockets and threads around the state
 //! machines of a connection's two ends. Whoever calls moves the bytes, and `engine` has threads that help.
 
+mod clock;
 pub mod engine;
 mod events;
 mod exit;
@@ -31,6 +32,8 @@ use std::{
     },
     time::{Duration, Instant},
 };
+
+use nccl_plugin_abi::net_stats::NetStats;
 
 pub use self::stats::stats_file;
 use self::{
@@ -81,6 +84,12 @@ impl Multipath {
     #[must_use]
     pub fn written_to(self, file: Option<PathBuf>) -> Multipath {
         Multipath { stats: file, ..self }
+    }
+
+    /// What paths have done so far, as the file has it; nothing where none was asked for, or no call was made.
+    #[must_use]
+    pub fn counted(&self) -> Option<NetStats> {
+        Some(self.manager.get()?.stats()?.counted())
     }
 
     /// The thread, started at the first call: whether to listen or to connect.

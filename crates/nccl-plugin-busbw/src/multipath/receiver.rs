@@ -86,7 +86,7 @@ impl Connection {
             turn: AtomicUsize::new(0),
             has_come: AtomicBool::new(false),
             is_up: AtomicBool::new(false),
-            started: Instant::now(),
+            started: manager.clock.now(),
             results: std::array::from_fn(|_| AtomicU64::new(0)),
             failure: OnceLock::new(),
             watched: AtomicBool::new(false),
@@ -149,7 +149,7 @@ impl Connection {
     }
 
     fn now(&self) -> Time {
-        Time(self.started.elapsed().as_nanos() as u64)
+        Time(self.manager.clock.now().saturating_duration_since(self.started).as_nanos() as u64)
     }
 
     fn done(&self) -> impl FnMut(Request, u64) {

@@ -101,12 +101,12 @@ impl Connection {
             manager: manager.clone(),
             itself: itself.clone(),
             hello,
-            started: Instant::now(),
+            started: manager.clock.now(),
             checked: AtomicU64::new(0),
             aborted: AtomicBool::new(false),
         });
         if let Some(stats) = manager.stats() {
-            stats.opened(connection.itself.clone());
+            stats.opened(connection.itself.clone(), manager.clock.now());
         }
         manager.watch(connection.itself.clone());
         connection.perform(actions);
@@ -127,6 +127,6 @@ impl Connection {
     }
 
     fn now(&self) -> Time {
-        Time(self.started.elapsed().as_nanos() as u64)
+        Time(self.manager.clock.now().saturating_duration_since(self.started).as_nanos() as u64)
     }
 }

@@ -164,6 +164,7 @@ mod tests {
     use super::{super::NONE, *};
     use crate::{
         multipath::{
+            clock::Clock,
             engine::Engine,
             manager::{Managed, Manager},
         },
@@ -172,7 +173,7 @@ mod tests {
 
     /// A connection with two paths, and their other ends.
     fn connection() -> (Arc<Connection>, Box<dyn crate::network::Receiver>, Vec<UnixStream>) {
-        let manager = Manager::new(Vec::new(), Engine::start(Some(0))).unwrap();
+        let manager = Manager::new(Vec::new(), Engine::start(Some(0)), Clock::default()).unwrap();
         let connection = Connection::new(&manager).unwrap();
         let others = (0..2).map(|path| connected(&connection, path, 0)).collect();
         let receiver = Listening::new(connection.clone(), 1).accept().unwrap().unwrap();

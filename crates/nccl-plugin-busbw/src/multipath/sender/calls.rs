@@ -174,6 +174,7 @@ mod tests {
     use super::*;
     use crate::{
         multipath::{
+            clock::Clock,
             engine::Engine,
             manager::{Managed, Manager},
         },
@@ -188,7 +189,7 @@ mod tests {
     fn connection() -> (Arc<Connection>, Vec<UnixStream>) {
         // Where nobody listens: the paths are these.
         let route = (None, SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1));
-        let manager = Manager::new(Vec::new(), Engine::start(Some(0))).unwrap();
+        let manager = Manager::new(Vec::new(), Engine::start(Some(0)), Clock::default()).unwrap();
         let connection = Connection::new(&manager, HELLO, vec![route, route], 1 << 16).unwrap();
         let others = (0..2).map(|path| connected(&connection, path)).collect();
         (connection, others)

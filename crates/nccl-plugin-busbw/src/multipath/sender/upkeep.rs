@@ -180,7 +180,7 @@ impl Connection {
         let told = counted.paths.iter().map(counts::told).collect::<Vec<_>>().join("; ");
         log::info(&format!("NET/busbw: paths to {}: {told}", counted.peer));
         if let Some(stats) = self.manager.stats() {
-            stats.closed(&self.itself, counted);
+            stats.closed(&self.itself, counted, self.manager.clock.now());
         }
         let mut sockets = Vec::new();
         for path in &self.paths {
