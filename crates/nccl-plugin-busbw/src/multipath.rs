@@ -10,18 +10,24 @@ pub mod engine;
 mod events;
 mod exit;
 pub mod fault;
+mod flag;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handle;
 mod locks;
+#[cfg(all(test, loom))]
+mod loom_models;
 mod manager;
 mod memory;
 mod receiver;
+mod results;
 mod routes;
 mod sender;
 mod sockets;
 mod stats;
+mod sync;
 mod threads;
+mod watch;
 
 use std::{
     collections::HashMap,

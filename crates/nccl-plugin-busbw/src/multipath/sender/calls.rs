@@ -59,11 +59,11 @@ impl crate::network::Sender for Sending {
             if core.copies() % CHECKED == CHECKED - 1 {
                 // Where they arrive, most likely.
                 let hot = connection.hot.load(Ordering::Relaxed);
-                connection.paths[hot].readable.store(true, Ordering::Release);
+                connection.paths[hot].readable.raise();
             }
             core.push_copy(Outgoing::Copy(data.into()), bytes);
             drop(core);
-            connection.results[request].store(1 + bytes as u64, Ordering::Relaxed);
+            connection.results.done(request, bytes as u64);
             connection.watch();
             // Who begins many before he asks for the first of them has all of those leave together, when he asks. Were it
             // when he asks for any, who keeps a window full would have each leave alone, at a fifth of the rate.
@@ -93,18 +93,16 @@ impl crate::network::Sender for Sending {
         }
         // First: what was acknowledged before that is done.
         let failure = self.connection.failure();
-        let result = &self.connection.results[request];
-        if result.load(Ordering::Acquire) == 0 {
+        if !self.connection.results.is_done(request) {
             if failure.is_err() {
                 self.connection.read_last();
             } else if !self.connection.is_moved() {
                 self.connection.progress();
             }
         }
-        match result.swap(0, Ordering::AcqRel) {
-            0 => failure.map(|()| None),
-            bytes => {
-                let bytes = (bytes - 1) as usize;
+        match self.connection.results.take(request) {
+            None => failure.map(|()| None),
+            Some(bytes) => {
                 self.free.push(request);
                 self.small -= usize::from(bytes <= SMALL);
                 Ok(Some(bytes))
@@ -127,7 +125,7 @@ impl Connection {
         let mut busy = false;
         for path in (first..self.paths.len()).chain(0..first) {
             // It may be absent, doubted, or full.
-            if !self.paths[path].writable.load(Ordering::Acquire) {
+            if !self.paths[path].writable.is_raised() {
                 continue;
             }
             let Some(_) = self.try_move(path) else {
