@@ -194,7 +194,7 @@ impl<M: Destination> Receiver<M> {
     }
 
     /// A whole chunk arrived on an unreliable path, where it has this number. `now` is by a clock that all connections of this
-    /// host share: their senders fall silent together by it. Calls `done(request, bytes)`
+    /// host share: their senders pause together by it, to measure the round trip without a queue. Calls `done(request, bytes)`
     /// for a message that is complete. What to acknowledge;
     /// nothing where the chunk must be sent again, since its receive is not posted.
     ///

@@ -66,7 +66,7 @@ fn incast(senders: usize, paths: usize, apart: Duration, one_host: bool) -> (f64
 }
 
 /// Whether all begin at once, one while the first ones begin, or long after these have filled the queue. Between hosts whose
-/// clocks differ the shares are only printed: they do not fall silent together.
+/// clocks differ the shares are only printed: they do not pause together.
 #[test]
 fn incast_is_fair_and_does_not_collapse() {
     println!(

@@ -20,7 +20,7 @@ const MESSAGE: usize = 1 << 20;
 const OPEN: usize = 8;
 const MTU: u32 = 9000;
 const HEADERS: u32 = 60;
-/// Paths that are drawn in vain before the next acknowledgement is waited for.
+/// Paths that are drawn in vain before the earliest is taken: what is left may be of use to no other.
 const REFUSALS: usize = 8;
 
 /// A message of which nobody compares the bytes: `properties` does.
@@ -163,7 +163,7 @@ impl World {
             let Some(chunk) = chunks.pop() else {
                 // Nothing waits that this path would deliver sooner than others.
                 refused.push(path);
-                if *choice == Choice::Earliest || refused.len() == REFUSALS {
+                if *choice == Choice::Earliest || refused.len() > REFUSALS {
                     break;
                 }
                 continue;
@@ -274,7 +274,7 @@ fn chosen(
     random: &mut Random,
     now: Time,
 ) -> Option<usize> {
-    if choice == Choice::Earliest {
+    if choice == Choice::Earliest || refused.len() == REFUSALS {
         return sender.choose(now);
     }
     let may_send = |path: &usize| sender.has_window(*path) && !refused.contains(path);

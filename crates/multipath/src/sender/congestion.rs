@@ -10,11 +10,11 @@
 //! less often, the smaller its steps, up and down. Otherwise all of them would add for so long before they hear of a queue,
 //! and take away so much before they hear that it is gone, that the link is idle half of the time.
 
-mod silence;
+mod rtt_probe;
 
 use std::time::Duration;
 
-use self::silence::Silences;
+use self::rtt_probe::RttProbes;
 use crate::Time;
 
 /// Above the least round trip, the target allows a queue of this share of it, and at least so much.
@@ -61,11 +61,11 @@ pub(super) struct Window {
     loss_share: f64,
     /// Round trips in a row in which there was no queue.
     empty_rounds: u32,
-    silences: Silences,
+    rtt_probes: RttProbes,
     /// Retransmission timeouts in a row, and when the first of them was.
     pub(super) timeouts: u32,
     silent_since: Time,
-    /// When the next chunk may leave: with a window below one chunk, or in a silence.
+    /// When the next chunk may leave: with a window below one chunk, or in an RTT probe.
     next_send: Time,
 }
 
@@ -85,7 +85,7 @@ impl Window {
             lost: 0.0,
             loss_share: 0.0,
             empty_rounds: 0,
-            silences: Silences::default(),
+            rtt_probes: RttProbes::default(),
             timeouts: 0,
             silent_since: Time::default(),
             next_send: Time::default(),
@@ -99,7 +99,7 @@ impl Window {
 
     /// When a chunk may be sent at the soonest, from now on.
     pub(super) fn next_send(&self, now: Time) -> Time {
-        match self.silences.at(now) {
+        match self.rtt_probes.at(now) {
             Some((_, ended)) => ended.max(self.next_send),
             None => self.next_send,
         }
@@ -115,7 +115,7 @@ impl Window {
         if self.bytes < self.chunk && self.round_trip > 0.0 {
             // Not of the newest round trip: who sees a queue takes less, and need not wait longer as well.
             let pause = self.least / self.share();
-            self.next_send = self.silences.behind(now + Duration::from_nanos(pause as u64));
+            self.next_send = self.rtt_probes.behind(now + Duration::from_nanos(pause as u64));
         }
     }
 
@@ -134,9 +134,9 @@ impl Window {
         now: Time,
     ) {
         self.measured(round_trip);
-        self.silences.heard(receiver, self.least as u64, self.round_trip as u64, now);
-        if self.silences.at(now).is_some() {
-            self.next_send = self.next_send.max(self.silences.behind(now));
+        self.rtt_probes.heard(receiver, self.least as u64, self.round_trip as u64, now);
+        if self.rtt_probes.at(now).is_some() {
+            self.next_send = self.next_send.max(self.rtt_probes.behind(now));
         }
         self.timeouts = 0;
         self.acknowledged += bytes as f64;
@@ -307,7 +307,7 @@ mod tests {
         rounds(&mut window, 100, 20 * TRIP, 0.0, &mut now);
         let share = window.bytes / CHUNK as f64;
         assert!(share < 0.1, "{share}");
-        // Outside of a silence, of which there is one every 8 ms.
+        // Outside of an RTT probe, of which there is one every 8 ms.
         now = Time(now.0.next_multiple_of(8_000_000) + 4_000_000);
         window.sent(now);
         assert!(window.has_room(0) && !window.has_room(1));
@@ -319,15 +319,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sent_in_a_silence() {
+    fn nothing_is_sent_in_an_rtt_probe() {
         let (mut window, mut now) = (Window::new(CHUNK as u32), Time(9_000_000));
         assert_eq!(window.next_send(now), Time::default());
         rounds(&mut window, 1, Duration::ZERO, 0.0, &mut now);
-        let silence = Time(16_000_000 + 10_000);
+        let probe = Time(16_000_000 + 10_000);
         assert!(window.next_send(Time(15_900_000)) <= Time(15_900_000));
-        assert!(window.next_send(silence) > silence + TRIP / 2);
+        assert!(window.next_send(probe) > probe + TRIP / 2);
         // What an acknowledgement lets through then leaves as much later.
-        window.acknowledged(CHUNK, TRIP, silence - TRIP / 2, silence);
+        window.acknowledged(CHUNK, TRIP, probe - TRIP / 2, probe);
         assert!(window.next_send(Time(16_100_000)) > Time(16_100_000));
         assert!(window.next_send(Time(16_300_000)) <= Time(16_300_000));
     }
