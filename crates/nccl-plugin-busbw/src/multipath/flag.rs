@@ -14,9 +14,9 @@ impl Flag {
         self.0.swap(true, Ordering::AcqRel);
     }
 
-    /// Raises or lowers it.
+    /// Raises or lowers it, where only one thread at a time may: whoever has the path's lock.
     pub(super) fn set(&self, is_raised: bool) {
-        self.0.swap(is_raised, Ordering::AcqRel);
+        self.0.store(is_raised, Ordering::Release);
     }
 
     /// Whether it is raised.
