@@ -126,12 +126,12 @@ pub(crate) fn table(trace: &Trace) -> String {
     let classes = trace.classes();
     let of = |number: usize, one: &str| count(number as u64, one);
     let mut text = format!(
-        "# {} of {}: {} of {} in {}\n",
+        "# trace from {}: {} of {} in {}, reported by {}\n",
         trace.source.name(),
-        of(trace.ranks.len(), "rank"),
         of(trace.calls.len(), "call"),
         kinds(classes.len()),
         of(trace.communicators.len(), "communicator"),
+        of(trace.ranks.iter().filter(|rank| rank.calls > 0).count(), "rank"),
     );
     text.push_str("# size: as busbw's size column; calls: of the rank with the most; bytes: share of calls × size\n");
     if classes.iter().any(|class| class.gap_us.is_some()) {
@@ -153,7 +153,7 @@ pub(crate) fn table(trace: &Trace) -> String {
         );
     }
     for one in &trace.left_out {
-        let _ = writeln!(text, "# left out: {}: {}", one.count, printable(&one.reason));
+        let _ = writeln!(text, "# left out: {} ({})", printable(&one.reason), one.count);
     }
     for sentence in &trace.disagreements {
         let _ = writeln!(text, "# ranks disagree: {}", printable(sentence));
@@ -227,13 +227,94 @@ mod tests {
 
     #[test]
     fn a_table_of_classes() {
-        insta::assert_snapshot!(table(&example()), @"");
+        insta::assert_snapshot!(table(&example()), @r"
+        # trace from a dump of PyTorch's flight recorder: 4 calls of 3 classes in 1 communicator, reported by 2 ranks
+        # size: as busbw's size column; calls: of the rank with the most; bytes: share of calls × size
+        # gap: median time from the call before, start to start
+        #
+        #  operation    size      type  redop  ranks  comms  calls   bytes      gap    time
+          all_reduce   2 MiB  bfloat16      -      8      1      2  98.5 %  1000 us  250 us
+          all_gather  64 KiB  bfloat16      -      8      1      1   1.5 %  1000 us  250 us
+          all_reduce     4 B     float      -      8      1      1   0.0 %  1000 us  250 us
+        # left out: barriers (1)
+        # ranks disagree: communicator 0 of ranks 0,1,2,3,4,5,6,7, call 3: rank_0 says all_reduce of 4 B float, rank_1 says all_reduce of 8 B float
+        ");
     }
 
     #[test]
     fn as_json() {
         let json = serde_json::to_string_pretty(&json(&example())).expect("JSON");
-        insta::assert_snapshot!(json, @"");
+        insta::assert_snapshot!(json, @r#"
+        {
+          "trace_schema": 1,
+          "source": "flight-recorder",
+          "ranks": [
+            {
+              "name": "rank_0",
+              "calls": 4
+            },
+            {
+              "name": "rank_1",
+              "calls": 4
+            }
+          ],
+          "communicators": [
+            {
+              "id": "0 of ranks 0,1,2,3,4,5,6,7",
+              "ranks": 8
+            }
+          ],
+          "calls": 4,
+          "classes": [
+            {
+              "operation": "all_reduce",
+              "datatype": "bfloat16",
+              "bytes": 2097152,
+              "redop": null,
+              "ranks": 8,
+              "communicators": 1,
+              "calls": 2,
+              "share": 0.9846144600600397,
+              "gap_us": 1000.0,
+              "took_us": 250.0
+            },
+            {
+              "operation": "all_gather",
+              "datatype": "bfloat16",
+              "bytes": 65536,
+              "redop": null,
+              "ranks": 8,
+              "communicators": 1,
+              "calls": 1,
+              "share": 0.01538460093843812,
+              "gap_us": 1000.0,
+              "took_us": 250.0
+            },
+            {
+              "operation": "all_reduce",
+              "datatype": "float",
+              "bytes": 4,
+              "redop": null,
+              "ranks": 8,
+              "communicators": 1,
+              "calls": 1,
+              "share": 9.390015221214673e-7,
+              "gap_us": 1000.0,
+              "took_us": 250.0
+            }
+          ],
+          "left_out": [
+            {
+              "reason": "barriers",
+              "count": 1
+            }
+          ],
+          "disagreements": [
+            "communicator 0 of ranks 0,1,2,3,4,5,6,7, call 3: rank_0 says all_reduce of 4 B float, rank_1 says all_reduce of 8 B float"
+          ],
+          "more_disagreements": 0
+        }
+        "#);
     }
 
     #[test]
