@@ -49,6 +49,14 @@ grep '^{"pairs_schema"' "$root/docs/report.md" >pairs.out
 "$busbw" doctor --json >doctor.out || true
 "$busbw" check --backend host -g 2 -b 4K -e 4K --json >check.out 2>/dev/null
 "$busbw" check --backend host -g 2 -b 4K -e 4K --fault rank=1,phase=timed,do=corrupt:3 --json >>check.out 2>/dev/null || true
+cat >landscape.json <<'JSON'
+{"seed": 3, "launch_noise": 0.01, "batch_noise": 0.02, "variables": {"NCCL_BUFFSIZE": {"8388608": -0.3}, "NCCL_CROSS_NIC": {"1": -0.2}},
+ "fails": [{"when": {"NCCL_MAX_NCHANNELS": "32"}, "how": "crash"}]}
+JSON
+for how in "" --search; do
+  # shellcheck disable=SC2086
+  BUSBW_FAKE=landscape.json "$busbw" tune $how --backend fake -g 4 -b 1M -e 16M -f 16 --time 60s --yes --json >>tune.out 2>/dev/null
+done
 for file in "$cases"/*.xml dgx-h100 gb200-nvl72; do "$busbw" topo --json "$file" 2>/dev/null || true; done >topo.out
 for name in $("$busbw" schema | cut -d ' ' -f 1); do "$busbw" schema "$name" >"$name.schema"; done
 

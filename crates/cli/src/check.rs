@@ -1,7 +1,6 @@
 //! `busbw check`: whether a set of hosts is fit for a job, within a time.
 //! Not what its lines mean and what follows from them (`busbw_analysis::check`).
 
-mod consent;
 mod files;
 mod hosts;
 mod records;

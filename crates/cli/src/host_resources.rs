@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use busbw_core::plan::MovedBy;
 use busbw_host::machine;
+use busbw_host::mps;
 use busbw_runner::backend::{
     mpi,
     nccl::{Gpus, Libraries},
@@ -55,5 +56,17 @@ pub fn assumed_host_resources(arguments: &BenchArguments) -> HostResources {
         gpus: if is_on_gpus { Ok(gpus) } else { Err(NOT_LOOKED_FOR.to_owned()) },
         mpi: Ok(mpi::Libraries { mpi: nowhere(), gpus: Some(gpus_of_mpi) }),
         seed: 0,
+    }
+}
+
+/// What `--share-gpus` means for times here.
+pub(crate) fn sharing() -> String {
+    match mps::pipes() {
+        Some(pipes) => format!(
+            "ranks share GPUs under CUDA MPS ({}): their kernels run side by side",
+            pipes.display()
+        ),
+        None => "ranks share GPUs without CUDA MPS: their kernels take turns, so no time counts"
+            .to_owned(),
     }
 }

@@ -6,6 +6,7 @@ mod algorithms_command;
 mod check;
 mod compare;
 mod completions_command;
+mod consent;
 mod doctor_command;
 mod explain_command;
 mod host_resources;
@@ -33,7 +34,6 @@ mod topo;
 mod topo_command;
 /// One job over several transports.
 pub mod transports;
-#[expect(dead_code, reason = "the command that calls these is not there yet")]
 mod tune;
 mod within_job;
 
@@ -42,13 +42,13 @@ use std::{ffi::OsString, io::Write, process::ExitCode};
 use anyhow::Result;
 use busbw_core::exit::{Exit, ExitError, print_error};
 use busbw_job::launchers;
-use busbw_runner::{backend, launch, request::Request};
+pub use busbw_runner::embedded::Libraries;
+use busbw_runner::{backend, embedded, launch, request::Request};
 use options::{Command, Environment};
 
-/// The program: reads the command line, runs, says what went wrong, and exits. `net_plugin` is the file of busbw's net
-/// plugin, empty where it could not be built.
-pub fn main(net_plugin: &'static [u8]) -> ExitCode {
-    backend::net::embedded::provide(net_plugin);
+/// The program: reads the command line, runs, says what went wrong, and exits. It carries busbw's plugins.
+pub fn main(plugins: Libraries) -> ExitCode {
+    embedded::provide(plugins);
     let exit = run(std::env::args_os()).unwrap_or_else(|error| {
         if let Some(usage) = error.downcast_ref::<clap::Error>() {
             // Help and version go to stdout with 0, mistakes to stderr with 2.
@@ -85,7 +85,9 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
                 &host_resources,
             )
             .map_err(ExitError::from);
+            let shares_gpus = arguments.share_gpus;
             let remarked = |mut request: Request| {
+                request.remarks.extend(shares_gpus.then(host_resources::sharing));
                 request.remarks.extend(lint_command::look_at_environment());
                 request.summary = explain_command::of_this_run();
                 request
@@ -119,6 +121,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Topo(arguments) => topo_command::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments, &args),
         Command::Transports(arguments) => transports::run(&arguments, &args),
+        Command::Tune(arguments) => tune::run(&arguments, &args),
         Command::Check(arguments) => check::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Survey => survey::run(&args),

@@ -15,6 +15,7 @@ mod integer;
 mod launching;
 mod osu;
 mod overview;
+mod own_words;
 mod pairing;
 mod planning;
 mod plugins;
@@ -24,6 +25,7 @@ mod reporting;
 mod suspicious_options;
 mod sweeping;
 mod table_form;
+mod tuning;
 
 pub use arguments::BenchArguments;
 pub use checking::{CheckingArguments, words_of_pairs};
@@ -33,7 +35,7 @@ pub(crate) use grammar::grammar;
 pub use installing::{CompletionsArguments, ManArguments};
 pub use launching::LaunchingArguments;
 pub use planning::{BadOption, HostResources, plan, record_place};
-pub use plugins::{CheckArguments, PluginArguments, PluginCommand};
+pub use plugins::{CheckArguments, PluginArguments, PluginCommand, PluginKind};
 pub use reading_commands::{
     AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
     TopoArguments,
@@ -44,3 +46,4 @@ pub use record_commands::{
 pub use reporting::ReportArguments;
 pub use sweeping::{SweepArguments, TransportsArguments, TurnArguments};
 pub use table_form::units_of;
+pub use tuning::TuneArguments;

@@ -26,6 +26,7 @@ pub const SCHEMAS: &[Schema] = &[
     Schema { name: "list", of: "a line of busbw list --json", packed: deflated!("../../docs/schemas/list.json") },
     Schema { name: "lint", of: "a line of busbw lint --json, and every other finding", packed: deflated!("../../docs/schemas/lint.json") },
     Schema { name: "check", of: "busbw check --json", packed: deflated!("../../docs/schemas/check.json") },
+    Schema { name: "tune", of: "busbw tune --json", packed: deflated!("../../docs/schemas/tune.json") },
     Schema { name: "doctor", of: "busbw doctor --json", packed: deflated!("../../docs/schemas/doctor.json") },
     Schema { name: "topo", of: "busbw topo --json", packed: deflated!("../../docs/schemas/topo.json") },
 ];

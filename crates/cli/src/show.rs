@@ -16,7 +16,7 @@ use busbw_logs::measurement::Measurement;
 
 use crate::{
     options::{ShowArguments, units_of},
-    sweep,
+    sweep, tune,
 };
 use busbw_analysis::explain::{self, Hardware};
 use busbw_analysis::sweep::{Outcome, RESULT_FILE, read as read_sweep};
@@ -28,6 +28,7 @@ use busbw_render::{Csv, JsonLines, Render};
 use busbw_report as report;
 use busbw_report::figure::{self, Figure};
 use busbw_store as store;
+use busbw_tune::tuned::{self, Tuned};
 
 /// The result of a sweep, where `path` is one, or a folder with one.
 fn result(path: &Path) -> Option<Result<Outcome, String>> {
@@ -39,6 +40,12 @@ fn result(path: &Path) -> Option<Result<Outcome, String>> {
     // A record as one object is no result.
     text.contains("\"sweep_schema\"")
         .then(|| read_sweep(&text).map_err(|why| format!("{}: {why}", path.display())))
+}
+
+/// The result of a tuning, where `path` is one.
+fn of_tuning(path: &Path) -> Option<Tuned> {
+    path.extension().filter(|extension| *extension == "json")?;
+    tuned::read(&fs::read_to_string(path).ok()?)
 }
 
 /// Prints a record.
@@ -56,6 +63,10 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
             return draw(title, &series);
         }
         print_sweep(&outcome, arguments.csv, arguments.json)?;
+        return Ok(Exit::Ok);
+    }
+    if let Some(tuned) = arguments.run.as_deref().and_then(of_tuning) {
+        tune::print(&tuned, arguments.json)?;
         return Ok(Exit::Ok);
     }
     let path = store::find(arguments.run.as_deref()).map_err(usage)?;

@@ -29,7 +29,7 @@ use busbw_core::{
     record::{Folded, Run},
 };
 
-pub use environment::{Environment, Variable};
+pub use environment::{Environment, Variable, read as read_values};
 pub(crate) use {
     csv::csv,
     destination::Destination,

@@ -35,6 +35,14 @@ impl Version {
         Version { major, minor, patch }
     }
 
+    /// The release of a number of ncclGetVersion of 2.9 and later; `None` for 0, which stands for no NCCL, and for older ones.
+    pub fn from_code(code: u32) -> Option<Self> {
+        let part = |number: u32| u16::try_from(number).ok();
+        let (major, minor, patch) = (code / 10_000, code / 100 % 100, code % 100);
+        (major >= 2).then_some(())?;
+        Some(Version::new(part(major)?, part(minor)?, part(patch)?))
+    }
+
     /// The number of ncclGetVersion for it: 22809 for 2.28.9 (NCCL_VERSION of nccl.h, 2.9 and later).
     pub const fn code(self) -> u32 {
         self.major as u32 * 10_000 + self.minor as u32 * 100 + self.patch as u32

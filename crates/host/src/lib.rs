@@ -10,6 +10,8 @@ pub mod doctor;
 pub mod in_use;
 /// What this machine is.
 pub mod machine;
+/// Whether several processes' kernels run side by side on a GPU.
+pub mod mps;
 /// Nodes as files, for tests.
 #[cfg(any(test, feature = "recorded"))]
 #[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]

@@ -1,15 +1,25 @@
 //! The variables that may be tuned, as data (variables.tsv), and those of them that mean something here.
 //! Not what a machine has: the caller says so ([`Here`]).
 
+mod by_call;
+mod rungs;
+
 use std::collections::BTreeMap;
 
 use busbw_core::nccl_version::Version;
 use serde::{Deserialize, Serialize};
 
+pub use by_call::{ALGORITHM, CHANNELS, by_call};
+pub use rungs::{RungRow, rung_rows, rungs};
+
 use crate::space::{Need, Scope, Space, SpaceError, Variable};
 
 const TABLE: &str = include_str!("catalogue/variables.tsv");
-const COLUMNS: usize = 11;
+const COLUMNS: usize = 10;
+/// The variables that choose for all calls what is chosen by call.
+const BY_CALL: [&str; 2] = ["NCCL_ALGO", "NCCL_PROTO"];
+/// Why what can harm others is not tried.
+const UNLISTED: &str = "not tried unless -x lists values";
 /// The word for a variable that is not set.
 const UNSET: &str = "unset";
 
@@ -41,10 +51,10 @@ pub struct Row {
     pub place: &'static str,
     /// The operations that it changes: `all`, `collectives`, `messages`.
     pub operations: &'static str,
-    /// When it takes effect.
-    pub scope: Scope,
     /// Whether its values are in an order that means something.
     pub ordered: bool,
+    /// Whether what the environment sets is left alone: somebody had a reason that no measurement shows.
+    pub kept: bool,
     /// The values that are tried, each with NCCL's first release for it; none where only the user may list values.
     pub values: Vec<(Option<&'static str>, Option<Version>)>,
     /// What a user may list.
@@ -98,6 +108,11 @@ pub enum CatalogueError {
         "{0} is not a variable that is tuned, and nothing unknown is tried; `busbw sweep -x {0}=…` compares its values"
     )]
     Unknown(String),
+    /// Another search chooses it.
+    #[error(
+        "{0} is not set for all calls alike: --search chooses algorithm and protocol by size; `busbw sweep -x {0}=…` compares its values"
+    )]
+    ByCall(String),
     /// Not one of its values.
     #[error("{name}={value} cannot be tried: {accepts}")]
     Value {
@@ -129,13 +144,8 @@ pub fn rows() -> Vec<Row> {
 
 fn row(line: &'static str) -> Option<Row> {
     let fields: Vec<&str> = line.split('\t').collect();
-    let [name, place, operations, scope, kind, values, accepts, needs, since, cost, source] =
+    let [name, place, operations, kind, values, accepts, needs, since, cost, source] =
         <[&str; COLUMNS]>::try_from(fields).ok()?;
-    let scope = match scope {
-        "call" => Scope::Call,
-        "process" => Scope::Process,
-        _ => return None,
-    };
     let value = |word: &'static str| {
         let (word, since) = word.split_once('@').map_or((word, None), |(w, s)| (w, Some(s)));
         let since = since.map(str::parse).transpose().ok()?;
@@ -146,8 +156,8 @@ fn row(line: &'static str) -> Option<Row> {
         name,
         place,
         operations,
-        scope,
         ordered: kind == "ordered",
+        kept: kind == "kept",
         values: words.split_whitespace().map(value).collect::<Option<_>>()?,
         accepts: Accepts::read(accepts)?,
         needs: if needs == "-" { Vec::new() } else { vec![RowNeed::read(needs)?] },
@@ -218,6 +228,8 @@ impl Row {
             _ => true,
         };
         match (self.since, here.nccl) {
+            // NCCL's sockets are also a plugin by itself, with the same variables.
+            (Some(_), None) if self.place == "sockets" && here.sockets => {}
             (Some(_), None) => return Some("it is NCCL's, and NCCL does not run here".to_owned()),
             (Some(since), Some(nccl)) if nccl < since => {
                 return Some(format!("it is read from NCCL {since} on, and {nccl} is loaded"));
@@ -242,6 +254,9 @@ pub fn space(
     listed: &BTreeMap<String, Vec<Option<String>>>,
 ) -> Result<(Space, Vec<Waived>), CatalogueError> {
     let rows = rows();
+    if let Some(name) = listed.keys().find(|name| BY_CALL.contains(&name.as_str())) {
+        return Err(CatalogueError::ByCall(name.clone()));
+    }
     if let Some(name) = listed.keys().find(|name| rows.iter().all(|row| row.name != **name)) {
         return Err(CatalogueError::Unknown(name.clone()));
     }
@@ -258,11 +273,17 @@ pub fn space(
             continue;
         }
         if user.is_none() && row.values.is_empty() {
-            let reason = format!("not tried unless values are listed: {}", row.cost);
+            let reason = format!("{UNLISTED}: {}", row.cost);
             waived.push(Waived { name, reason });
             continue;
         }
         let present = present.get(row.name).filter(|value| !value.is_empty()).cloned();
+        if let Some(value) = present.as_ref().filter(|_| row.kept && user.is_none()) {
+            let reason =
+                format!("left as the environment sets it ({value}) unless -x lists values");
+            waived.push(Waived { name, reason });
+            continue;
+        }
         let variable = variable(row, here, present, user, &variables)?;
         match variable {
             Some(variable) => variables.push(variable),
@@ -317,7 +338,7 @@ fn variable(
         values,
         default,
         ordered: row.ordered,
-        scope: row.scope,
+        scope: Scope::Process,
         needs: row.needs.iter().filter_map(need).collect(),
     }))
 }

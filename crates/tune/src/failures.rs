@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     model::Forbidden,
     space::{Assignment, Point, Space},
-    trial::{Failure, Finished},
+    trial::{Failed, Failure, Finished},
 };
 
 /// Failures that values must have in common to be suspected: one failure may be anything's.
@@ -43,7 +43,7 @@ pub struct Suspected {
 /// Everything that failed, in the order of trials.
 pub(crate) fn disqualified(history: &[Finished]) -> Vec<Disqualified> {
     let failed = history.iter().filter_map(|one| {
-        let (failure, text) = one.result.as_ref().err()?;
+        let Failed { failure, text } = one.result.as_ref().err()?;
         let environment = one.trial.environment.clone();
         Some(Disqualified {
             trial: one.trial.id,
@@ -142,6 +142,7 @@ fn explanation(open: &[&Point], ran: &[&Point], default: &Point) -> Option<Vec<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::Call;
     use crate::{
         space::{Scope, Variable},
         trial::{Purpose, Trial},
@@ -164,8 +165,11 @@ mod tests {
         let environment = space.environment(&point);
         let purpose = Purpose::Explore;
         let trial = Trial { id, environment, point, batches: 1, fresh: false, purpose };
-        let result =
-            if ran { Ok(vec![(8, 1.0)]) } else { Err((Failure::Crashed, "signal 11".to_owned())) };
+        let call = Call { operation: "all_reduce".to_owned(), size: 8 };
+        let result = match ran {
+            true => Ok(vec![(call, 1.0)]),
+            false => Err(Failed { failure: Failure::Crashed, text: "signal 11".to_owned() }),
+        };
         Finished { trial, result, took_s: 1.0 }
     }
 

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod call;
 pub mod catalogue;
 mod compared;
 mod failures;
@@ -12,11 +13,14 @@ mod outcome;
 mod search;
 mod space;
 mod trial;
+/// A tuning as data.
+pub mod tuned;
 
+pub use call::Call;
 pub use compared::{Compared, MIN_GAIN};
 pub use failures::{Disqualified, Suspected};
 pub use objective::{Goal, Objective};
-pub use outcome::{Advice, AtSize, Choice, OwnGain, Report};
-pub use search::{Best, Budget, End, Search, SearchError, Settings};
+pub use outcome::{Advice, AtCall, Choice, Found, OwnGain, Report};
+pub use search::{Best, Budget, Climbed, End, Rung, Search, SearchError, Settings, Step, Strategy};
 pub use space::{Assignment, Need, Point, Scope, Space, SpaceError, Variable};
-pub use trial::{Failure, Finished, Outcome, Purpose, ReportError, SizeTimes, Trial};
+pub use trial::{CallTimes, Failed, Failure, Finished, Outcome, Purpose, ReportError, Trial};

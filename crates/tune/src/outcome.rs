@@ -1,13 +1,15 @@
 //! What a search found, as far as it holds: a recommendation that the final comparison proves, or "leave the defaults".
 //! Not text for people beyond one sentence, and not the comparison's launches (`search`).
 
+use busbw_stats::median;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    call::Call,
     compared::Compared,
     failures::{Disqualified, Suspected, disqualified, suspected},
     objective::Goal,
-    search::{End, Final, Role, Search},
+    search::{Climbed, End, Final, Role, Search},
     space::Assignment,
 };
 
@@ -19,6 +21,8 @@ pub enum Advice {
     Set,
     /// Leave the defaults.
     Leave,
+    /// Something was found, and the budget did not allow its comparison.
+    Undecided,
     /// The defaults themselves fail: nothing can be compared with them.
     Repair,
 }
@@ -32,23 +36,38 @@ pub struct OwnGain {
     pub compared: Option<Compared>,
 }
 
-/// One size of the recommendation.
+/// The best environment that was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AtSize {
-    /// Bytes.
-    pub size: u64,
+pub struct Found {
+    /// What it sets.
+    pub environment: Vec<Assignment>,
+    /// It compared with the defaults.
+    pub compared: Compared,
+}
+
+/// One call of the recommendation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AtCall {
+    /// The call.
+    #[serde(flatten)]
+    pub call: Call,
+    /// Seconds of one operation with the defaults: the median of launches.
+    pub default_s: f64,
+    /// The same with the best environment.
+    pub with_it_s: f64,
     /// The recommendation compared with the defaults.
     pub compared: Compared,
 }
 
-/// What is best at one size, for a tuner file.
+/// What is best for one call, for a tuner file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
-    /// Bytes.
-    pub size: u64,
+    /// The call.
+    #[serde(flatten)]
+    pub call: Call,
     /// What to set; empty where the defaults stay.
     pub environment: Vec<Assignment>,
-    /// The environment compared with the defaults at this size; `None` where the defaults stay.
+    /// The environment compared with the defaults at this call; `None` where the defaults stay.
     pub compared: Option<Compared>,
 }
 
@@ -60,16 +79,20 @@ pub struct Report {
     /// What to set; empty unless `advice` is to set something.
     pub environment: Vec<Assignment>,
     /// The best environment that was found, recommended or not, compared with the defaults. `None` without a final comparison.
-    pub best: Option<(Vec<Assignment>, Compared)>,
+    pub best: Option<Found>,
     /// The most that the best environment can gain over the defaults, as a fraction: the upper end of the final
     /// comparison's interval, or of the model's where none was worth it.
     pub within: f64,
     /// What each variable of the best environment gives.
     pub variables: Vec<OwnGain>,
-    /// The best environment at each size: gains and losses.
-    pub sizes: Vec<AtSize>,
-    /// The best at each size; empty unless the objective asks for it.
+    /// The best environment at each call: gains and losses.
+    pub calls: Vec<AtCall>,
+    /// The best for each call; empty unless the objective asks for it.
     pub choices: Vec<Choice>,
+    /// The rungs of the ladder, in their order; empty without one.
+    pub rungs: Vec<Climbed>,
+    /// Rungs for which the budget had no launches.
+    pub rungs_unreached: Vec<String>,
     /// What failed.
     pub disqualified: Vec<Disqualified>,
     /// Values that failed environments have in common.
@@ -79,18 +102,31 @@ pub struct Report {
 }
 
 impl Search {
+    /// Whether anything but the defaults was launched.
+    fn has_tried(&self) -> bool {
+        self.history().iter().any(|one| !one.trial.environment.is_empty())
+    }
+
     /// The outcome; `None` while the search has not ended.
     #[must_use]
     pub fn outcome(&self) -> Option<Report> {
         let end = self.end()?;
         let mut report = Report {
-            advice: if end == End::BaselineFails { Advice::Repair } else { Advice::Leave },
+            advice: match end {
+                End::BaselineFails => Advice::Repair,
+                End::NotCompared => Advice::Undecided,
+                // Of what was not tried nothing is known.
+                End::NothingFound if !self.has_tried() => Advice::Undecided,
+                End::NothingFound | End::Compared => Advice::Leave,
+            },
             environment: Vec::new(),
             best: None,
             within: self.best().map_or(0.0, |best| best.between.1.max(0.0)),
             variables: Vec::new(),
-            sizes: Vec::new(),
+            calls: Vec::new(),
             choices: Vec::new(),
+            rungs: self.climbed().to_vec(),
+            rungs_unreached: self.unreached().to_vec(),
             disqualified: disqualified(self.history()),
             suspected: suspected(self.space(), self.history()),
             trials: self.history().len(),
@@ -107,17 +143,19 @@ impl Report {
     #[must_use]
     pub fn sentence(&self) -> String {
         match (self.advice, &self.best) {
+            (Advice::Undecided, _) if self.within == 0.0 => {
+                "nothing was tried: the time or the number of launches is too small for it"
+                    .to_owned()
+            }
+            (Advice::Undecided, _) => format!(
+                "the best that was found may be up to {:.1} % faster than the defaults, and the launches that were left could not compare them: allow more of them",
+                100.0 * self.within
+            ),
             (Advice::Repair, _) => {
                 "the defaults themselves fail here: repair that first (see the failures)".to_owned()
             }
-            (Advice::Set, Some((environment, compared))) => {
-                let set: Vec<String> = environment
-                    .iter()
-                    .map(|one| match &one.value {
-                        Some(value) => format!("{}={value}", one.name),
-                        None => format!("{} not set", one.name),
-                    })
-                    .collect();
+            (Advice::Set, Some(Found { environment, compared })) => {
+                let set: Vec<String> = environment.iter().map(ToString::to_string).collect();
                 format!(
                     "set {}: {:.1} % faster (95 % interval {:.1} to {:.1} %, {} and {} launches in turns, p = {:.1e})",
                     set.join(" "),
@@ -147,6 +185,12 @@ impl Sides<'_> {
         self.finals.compare(self.search.history(), other, this, goal)
     }
 
+    /// The median of a side's launches.
+    fn seconds(&self, side: usize, call: &Call) -> Option<f64> {
+        let launches = self.finals.launches(self.search.history(), side);
+        median(&launches.filter_map(|one| one.seconds(call)).collect::<Vec<_>>())
+    }
+
     fn fill(&self, report: &mut Report) {
         let (baseline, winner) = (0, 1);
         let space = self.search.space();
@@ -159,12 +203,14 @@ impl Sides<'_> {
                 report.environment.clone_from(&environment);
             }
             report.within = compared.interval.high.max(0.0);
-            report.best = Some((environment.clone(), compared));
+            report.best = Some(Found { environment: environment.clone(), compared });
         }
-        let sizes = self.search.settings().objective.sizes();
-        for size in &sizes {
-            if let Some(compared) = self.compare(baseline, winner, &Goal::Size(*size)) {
-                report.sizes.push(AtSize { size: *size, compared });
+        let calls = self.search.settings().objective.calls();
+        for call in &calls {
+            let compared = self.compare(baseline, winner, &Goal::Call(call.clone()));
+            let seconds = self.seconds(baseline, call).zip(self.seconds(winner, call));
+            if let (Some(compared), Some((default_s, with_it_s))) = (compared, seconds) {
+                report.calls.push(AtCall { call: call.clone(), default_s, with_it_s, compared });
             }
         }
         report.variables = space
@@ -174,7 +220,7 @@ impl Sides<'_> {
             .map(|(place, variable)| OwnGain { variable, compared: self.own(place, &goals[0]) })
             .collect();
         if goals.len() > 1 {
-            report.choices = sizes.iter().map(|size| self.choice(*size)).collect();
+            report.choices = calls.iter().map(|call| self.choice(call)).collect();
         }
     }
 
@@ -190,17 +236,19 @@ impl Sides<'_> {
         self.compare(without, again, goal)
     }
 
-    /// The best of the sides at one size: the one that the search chose for it, or else the winner.
-    fn choice(&self, size: u64) -> Choice {
-        let is_for = |role: &Role| matches!(role, Role::Sizes(sizes) if sizes.contains(&size));
+    /// The best of the sides for one call: the one that the search chose for it, or else the winner.
+    fn choice(&self, call: &Call) -> Choice {
+        let is_for = |role: &Role| matches!(role, Role::Calls(calls) if calls.contains(call));
         let own = self.finals.sides.iter().position(|side| is_for(&side.role));
         let established = own.into_iter().chain([1]).find_map(|side| {
-            let compared = self.compare(0, side, &Goal::Size(size)).filter(Compared::is_gain)?;
+            let compared =
+                self.compare(0, side, &Goal::Call(call.clone())).filter(Compared::is_gain)?;
             Some((self.search.space().environment(&self.finals.sides[side].point), compared))
         });
+        let call = call.clone();
         match established {
-            Some((environment, compared)) => Choice { size, environment, compared: Some(compared) },
-            None => Choice { size, environment: Vec::new(), compared: None },
+            Some((environment, compared)) => Choice { call, environment, compared: Some(compared) },
+            None => Choice { call, environment: Vec::new(), compared: None },
         }
     }
 }

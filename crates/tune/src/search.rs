@@ -7,15 +7,20 @@
 //!    and Talwalkar, AISTATS 2016; racing: Maron and Moore, NIPS 1993). The baseline runs in each race.
 //! 3. The final comparison, in turns, of fresh launches alone.
 //!
+//! The ladder ([`Strategy::Ladder`]) has the same first and last part; between them it tries what it is given, rung by rung.
+//!
 //! Every decision follows from the seed and from what was reported. The state is data: what was saved between any
 //! two reports goes on as if it had never stopped.
 
+mod climb;
 mod finals;
 mod race;
 
 use busbw_stats::Random;
 use serde::{Deserialize, Serialize};
 
+use climb::Climb;
+pub use climb::{Climbed, Rung, Step};
 pub(crate) use finals::{Final, Role};
 use race::Race;
 
@@ -24,7 +29,7 @@ use crate::{
     model::{Fitted, Kernels, Observation, Weights, fit},
     objective::{Goal, Objective},
     space::{Assignment, Point, Space},
-    trial::{Finished, Outcome, Purpose, ReportError, Trial, medians},
+    trial::{Failed, Finished, Outcome, Purpose, ReportError, Trial, medians},
 };
 
 /// Baselines before anything else: how noisy this machine is.
@@ -50,11 +55,25 @@ pub struct Budget {
     pub seconds: Option<f64>,
 }
 
+/// How a search goes about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// A model of the whole space, and races.
+    Races,
+    /// These rungs, in this order: each is compared with what was kept before it, and kept where that says so.
+    Ladder(Vec<Rung>),
+    /// Nothing is searched: this is compared with the defaults.
+    Compare(Vec<Assignment>),
+}
+
 /// What a search is about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// What is to be fast.
     pub objective: Objective,
+    /// How to go about it.
+    pub strategy: Strategy,
     /// What may be spent.
     pub budget: Budget,
     /// From which every random choice follows.
@@ -65,7 +84,9 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
     /// Nothing is measured.
-    #[error("the objective has no sizes, or calls that are not positive: name sizes to search for")]
+    #[error(
+        "the objective has no calls, or numbers of them that are not positive: name sizes to search for"
+    )]
     Objective,
     /// The final comparison alone needs more.
     #[error(
@@ -75,6 +96,16 @@ pub enum SearchError {
     /// The model has a bound.
     #[error("{0} variables are more than a search takes ({max}): leave some out", max = fit::MAX_VARIABLES)]
     TooMany(usize),
+    /// A rung sets what the space does not have.
+    #[error(
+        "rung {rung} of the ladder sets {name}, which is no variable of the space, or has no such value"
+    )]
+    Rung {
+        /// The rung.
+        rung: String,
+        /// The variable.
+        name: String,
+    },
 }
 
 /// Why a search has ended.
@@ -85,6 +116,8 @@ pub enum End {
     BaselineFails,
     /// Nothing that was found is worth a final comparison.
     NothingFound,
+    /// Something was found, and the trials that are left cannot compare it.
+    NotCompared,
     /// The final comparison is complete.
     Compared,
 }
@@ -96,6 +129,7 @@ enum Phase {
     Start,
     Explore,
     Race(Race),
+    Climb,
     /// The winner runs for the first time.
     Confirm,
     Final,
@@ -131,6 +165,8 @@ pub struct Search {
     /// For each goal, whether no candidate can still win.
     settled: Vec<bool>,
     rounds: usize,
+    /// The ladder, once it has begun.
+    climb: Option<Climb>,
     /// The final comparison, once it has begun.
     finals: Option<Final>,
     /// Whether the driver has asked for an end of the search proper.
@@ -149,6 +185,7 @@ impl Search {
         }
         let needed = 2 * finals::MIN_LAUNCHES;
         let least = needed + FIRST_BASELINES + EXPLORE_BATCH;
+        climb::hold(&space, &settings.strategy)?;
         if settings.budget.trials < least {
             return Err(SearchError::Budget(settings.budget.trials, needed, least));
         }
@@ -168,6 +205,7 @@ impl Search {
             weights,
             settled: vec![false; goals],
             rounds: 0,
+            climb: None,
             finals: None,
             is_cut: false,
         };
@@ -192,8 +230,8 @@ impl Search {
         let place = self.pending.iter().position(|trial| trial.id == id);
         let place = place.ok_or(ReportError::NotPending(id))?;
         let result = match outcome {
-            Outcome::Measured(times) => Ok(medians(id, &times, &self.settings.objective.sizes())?),
-            Outcome::Failed { failure, text } => Err((failure, text)),
+            Outcome::Measured(times) => Ok(medians(id, &times, &self.settings.objective.calls())?),
+            Outcome::Failed { failure, text } => Err(Failed { failure, text }),
         };
         let trial = self.pending.remove(place);
         let took_s = if took_s.is_finite() { took_s.max(0.0) } else { 0.0 };
@@ -202,7 +240,11 @@ impl Search {
         let sorted = |one: &Finished| one.trial.id;
         self.history.sort_by_key(sorted);
         let last_failed = |one: &Finished| one.trial.id == id && one.result.is_err();
-        if matches!(self.phase, Phase::Final) && self.history.iter().any(last_failed) {
+        let has_failed = self.history.iter().any(last_failed);
+        if has_failed && matches!(self.phase, Phase::Climb) {
+            self.fail_step(id);
+        }
+        if has_failed && matches!(self.phase, Phase::Final) {
             self.fail_final(id);
         } else if self.pending.is_empty() {
             self.advance();
@@ -304,7 +346,7 @@ impl Search {
             environment: self.space.environment(&point),
             point,
             batches: if is_final { FINAL_BATCHES } else { BATCHES },
-            fresh: is_final,
+            fresh: is_final || matches!(purpose, Purpose::Rung(_)),
             purpose,
         });
         self.asked += 1;
@@ -323,7 +365,16 @@ impl Search {
         }
         match self.phase.clone() {
             Phase::Confirm => self.compare_finally(true),
-            Phase::Start | Phase::Explore | Phase::Race(_) if self.is_cut => self.begin_final(),
+            Phase::Start | Phase::Explore | Phase::Race(_) | Phase::Climb if self.is_cut => {
+                self.begin_final();
+            }
+            Phase::Start if matches!(self.settings.strategy, Strategy::Ladder(_)) => {
+                self.begin_climb();
+            }
+            Phase::Climb => self.go_on_climbing(),
+            Phase::Start if matches!(self.settings.strategy, Strategy::Compare(_)) => {
+                self.begin_final();
+            }
             Phase::Start | Phase::Explore => self.explore(),
             Phase::Race(race) => self.go_on(race),
             Phase::Final => self.go_on_finally(),

@@ -1,6 +1,8 @@
 //! What may be set: variables, their values in order, and which of them mean something beside which others.
 //! Not which variables NCCL has (`catalogue`), and not which values are good (`search`).
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// An environment as one level, a place in [`Variable::values`], for each variable of a [`Space`].
@@ -49,6 +51,15 @@ pub struct Assignment {
     pub name: String,
     /// Its value; `None` where the variable is removed.
     pub value: Option<String>,
+}
+
+impl fmt::Display for Assignment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "{}={value}", self.name),
+            None => write!(f, "{} not set", self.name),
+        }
+    }
 }
 
 /// Variables that cannot be searched.

@@ -1,10 +1,13 @@
-//! A trial: what is asked of the driver, and what it answers: times by size, or how the environment failed.
+//! A trial: what is asked of the driver, and what it answers: times by call, or how the environment failed.
 //! Not how it is run: fresh processes and calls inside one communicator both answer to this.
 
 use busbw_stats::median;
 use serde::{Deserialize, Serialize};
 
-use crate::space::{Assignment, Point};
+use crate::{
+    call::Call,
+    space::{Assignment, Point},
+};
 
 /// One environment to be measured once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,7 +18,7 @@ pub struct Trial {
     pub environment: Vec<Assignment>,
     /// The same as levels of the space.
     pub point: Point,
-    /// Timed batches of each size that are worth their time here. A driver may run fewer.
+    /// Timed batches of each call that are worth their time here. A driver may run fewer.
     pub batches: u32,
     /// Whether it must be a launch of its own, in the order asked for. Others that differ only in variables of
     /// [`Scope::Call`](crate::Scope::Call) may alternate in one communicator.
@@ -34,6 +37,8 @@ pub enum Purpose {
     Explore,
     /// A candidate of a race.
     Race,
+    /// A side of a rung of the ladder: 0 is what was kept before it, others are its steps.
+    Rung(usize),
     /// A side of the final comparison: its number.
     Final(usize),
 }
@@ -52,11 +57,24 @@ pub enum Failure {
     Refused,
 }
 
-/// The times of one size.
+impl Failure {
+    /// A word for people.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Crashed => "crashed",
+            Self::Hung => "hung",
+            Self::WrongResult => "wrong result",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// The times of one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SizeTimes {
-    /// Bytes of the operation.
-    pub size: u64,
+pub struct CallTimes {
+    /// The call.
+    pub call: Call,
     /// Seconds of one operation, one figure a batch.
     pub seconds: Vec<f64>,
 }
@@ -66,7 +84,7 @@ pub struct SizeTimes {
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It ran, and every result was right.
-    Measured(Vec<SizeTimes>),
+    Measured(Vec<CallTimes>),
     /// The environment failed: it is disqualified.
     Failed {
         /// How.
@@ -76,13 +94,22 @@ pub enum Outcome {
     },
 }
 
-/// A trial with its answer, as the search keeps it: one figure a size.
+/// How an environment failed, and what was said of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// How.
+    pub failure: Failure,
+    /// What the library, the record or the watchdog says.
+    pub text: String,
+}
+
+/// A trial with its answer, as the search keeps it: one figure a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
     /// The trial.
     pub trial: Trial,
-    /// Seconds of one operation by size, or how it failed.
-    pub result: Result<Vec<(u64, f64)>, (Failure, String)>,
+    /// Seconds of one operation by call, or how it failed.
+    pub result: Result<Vec<(Call, f64)>, Failed>,
     /// Seconds that the trial took, start and end included.
     pub took_s: f64,
 }
@@ -93,37 +120,41 @@ pub enum ReportError {
     /// No such trial is pending.
     #[error("trial {0} is not pending: report each trial that was asked for once")]
     NotPending(u64),
-    /// A size is missing, or its times are not usable.
+    /// A call is missing, or its times are not usable.
     #[error(
-        "trial {id} cannot be used: size {size} has no positive finite time; report it as failed, or measure it again"
+        "trial {id} cannot be used: {operation} of {size} B has no positive finite time; report it as failed, or measure it again"
     )]
     NoTime {
         /// The trial.
         id: u64,
-        /// The size in bytes.
+        /// The call's operation.
+        operation: String,
+        /// Its size in bytes.
         size: u64,
     },
 }
 
-/// One figure for each of `sizes`: the median of its batches.
+/// One figure for each of `calls`: the median of its batches.
 pub(crate) fn medians(
     id: u64,
-    times: &[SizeTimes],
-    sizes: &[u64],
-) -> Result<Vec<(u64, f64)>, ReportError> {
-    let one = |&size: &u64| {
-        let seconds = times.iter().find(|one| one.size == size).map(|one| one.seconds.as_slice());
+    times: &[CallTimes],
+    calls: &[Call],
+) -> Result<Vec<(Call, f64)>, ReportError> {
+    let one = |call: &Call| {
+        let seconds = times.iter().find(|one| one.call == *call).map(|one| one.seconds.as_slice());
         let figure = median(seconds.unwrap_or_default()).filter(|seconds| *seconds > 0.0);
-        figure.map(|seconds| (size, seconds)).ok_or(ReportError::NoTime { id, size })
+        let missing =
+            || ReportError::NoTime { id, operation: call.operation.clone(), size: call.size };
+        figure.map(|seconds| (call.clone(), seconds)).ok_or_else(missing)
     };
-    sizes.iter().map(one).collect()
+    calls.iter().map(one).collect()
 }
 
 impl Finished {
-    /// Seconds of one operation of `size` bytes; `None` where the trial failed.
+    /// Seconds of one operation of `call`; `None` where the trial failed.
     #[must_use]
-    pub fn seconds(&self, size: u64) -> Option<f64> {
+    pub fn seconds(&self, call: &Call) -> Option<f64> {
         let times = self.result.as_ref().ok()?;
-        times.iter().find(|(of, _)| *of == size).map(|(_, seconds)| *seconds)
+        times.iter().find(|(of, _)| of == call).map(|(_, seconds)| *seconds)
     }
 }

@@ -8,7 +8,7 @@ mod support;
 use busbw_tune::{Objective, Outcome, Point, Search, Trial};
 use proptest::prelude::*;
 use support::{
-    landscape::{Kind, Landscape, SIZES},
+    landscape::{Kind, Landscape, SIZES, calls},
     run,
 };
 
@@ -38,20 +38,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
     #[test]
     fn a_cut_at_any_trial_changes_nothing(seed in 1_u64..1_000, cut in 0..TRIALS) {
-        let objective = Objective::AllSizes(SIZES.to_vec());
+        let objective = Objective::AllCalls(calls());
         let whole = all(seed, objective.clone(), None);
         prop_assert_eq!(all(seed, objective, Some(cut.min(whole.0.len() - 1))), whole);
     }
 }
 
 #[test]
-fn a_search_by_size_resumes_and_has_a_choice_for_each_size() {
-    let objective = Objective::PerSize(SIZES.to_vec());
+fn a_search_by_call_resumes_and_has_a_choice_for_each_call() {
+    let objective = Objective::PerCall(calls());
     let whole = all(5, objective.clone(), None);
     assert_eq!(all(5, objective, Some(57)), whole);
     let report: busbw_tune::Report = serde_json::from_str(&whole.1).unwrap();
-    assert_eq!(report.choices.iter().map(|one| one.size).collect::<Vec<_>>(), SIZES);
-    assert_eq!(report.sizes.len(), SIZES.len());
+    assert_eq!(report.choices.iter().map(|one| one.call.clone()).collect::<Vec<_>>(), calls());
+    assert_eq!(report.calls.len(), calls().len());
 }
 
 #[test]
@@ -81,7 +81,9 @@ fn trials_of_a_batch_may_be_reported_in_any_order() {
 fn the_limit_of_time_and_a_cut_lead_to_the_final_comparison() {
     let mut landscape = Landscape::draw(11, Kind::Common);
     let budget = busbw_tune::Budget { trials: 300, seconds: Some(700.0) };
-    let settings = busbw_tune::Settings { objective: Landscape::objective(), budget, seed: 1 };
+    let strategy = busbw_tune::Strategy::Races;
+    let objective = Landscape::objective();
+    let settings = busbw_tune::Settings { objective, strategy, budget, seed: 1 };
     let mut search = Search::new(landscape.space.clone(), settings).unwrap();
     run::to_end(&mut search, &mut landscape, 0);
     let spent: f64 = search.history().iter().map(|one| one.took_s).sum();
@@ -97,6 +99,25 @@ fn the_limit_of_time_and_a_cut_lead_to_the_final_comparison() {
     search.cut();
     run::to_end(&mut search, &mut landscape, 0);
     assert!(search.history().len() < 220 && search.outcome().is_some());
+}
+
+#[test]
+fn what_is_given_is_compared_and_nothing_else_is_tried() {
+    for seed in [4, 8] {
+        let mut landscape = Landscape::draw(seed, Kind::Common);
+        let best = landscape.space.environment(&landscape.optimum().1);
+        let settings = busbw_tune::Settings {
+            objective: Landscape::objective(),
+            strategy: busbw_tune::Strategy::Compare(best.clone()),
+            budget: busbw_tune::Budget { trials: 60, seconds: None },
+            seed: 1,
+        };
+        let mut search = Search::new(landscape.space.clone(), settings).unwrap();
+        run::to_end(&mut search, &mut landscape, 0);
+        let report = search.outcome().unwrap();
+        assert_eq!((report.advice, &report.environment), (busbw_tune::Advice::Set, &best));
+        assert_eq!(report.calls.len(), SIZES.len());
+    }
 }
 
 #[test]
@@ -119,7 +140,7 @@ fn an_answer_that_cannot_be_used_leaves_the_trial_pending() {
     let mut search = run::search(&landscape, Landscape::objective(), TRIALS, 3);
     let trial = search.pending()[0].clone();
     let error = search.report(trial.id, Outcome::Measured(Vec::new()), 1.0).unwrap_err();
-    assert!(error.to_string().contains("size 65536"), "{error}");
+    assert!(error.to_string().contains("all_reduce of 65536 B"), "{error}");
     assert_eq!(search.pending()[0], trial);
     let (outcome, took_s) = landscape.launch(&trial);
     search.report(trial.id, outcome.clone(), took_s).unwrap();

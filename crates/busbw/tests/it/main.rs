@@ -31,4 +31,5 @@ mod processes;
 mod report;
 mod sweep;
 mod topo;
+mod tune;
 mod untrusted;

@@ -21,8 +21,9 @@ use busbw_core::{
 use busbw_job::launchers::Placement;
 use tempfile::TempDir;
 
-use super::{consent::Consent, hosts, records};
+use super::{hosts, records};
 use crate::{
+    consent::Consent,
     options::{CheckingArguments, TurnArguments, words_of_pairs},
     survey,
     sweep::{
@@ -114,6 +115,7 @@ impl<'a> Machines<'a> {
             interruption,
             consent: Consent {
                 given: arguments.shared || arguments.yes,
+                option: "--shared or --yes measures",
                 within_s: arguments.within,
             },
             hardware,

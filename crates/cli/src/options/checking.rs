@@ -10,7 +10,7 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 
-use super::{arguments::BenchArguments, record_commands::share};
+use super::{arguments::BenchArguments, own_words::OwnWords, record_commands::share};
 
 /// `--only`'s words.
 fn check_words() -> impl TypedValueParser<Value = Check> {
@@ -86,7 +86,7 @@ pub struct CheckingArguments {
 pub(super) const CHECK: &str = "check";
 
 /// `60s`, `10m`, `1h`; a bare number is seconds.
-fn duration(text: &str) -> Result<f64, String> {
+pub(super) fn duration(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let (number, unit) = match text.char_indices().next_back() {
         Some((at, 's')) => (&text[..at], 1.0),
@@ -105,42 +105,15 @@ fn is_collective(word: &str) -> bool {
     Benchmark::from_spelling(word).is_some_and(|benchmark| benchmark.collective().is_some())
 }
 
-/// Puts the command's own words first, then the collective, then `--` and the other words, as [`super::sweeping::sorted`]
-/// does; the collective may be left out.
+/// Puts the command's own words first, then the collective, then `--` and the other words; the collective may be left out.
 pub(super) fn sorted(words: &[OsString]) -> Vec<OsString> {
-    let grammar = CheckingArguments::augment_args(Grammar::new(""));
-    let (mut own, mut collective, mut others) = (Vec::new(), None, Vec::new());
-    let mut rest = words.iter().filter(|word| *word != "--").peekable();
-    while let Some(word) = rest.next() {
-        let text = word.to_string_lossy();
-        let name = text.strip_prefix("--").map(|long| long.split('=').next().unwrap_or(long));
-        let known = name.and_then(|name| {
-            grammar.get_arguments().find(|argument| argument.get_long() == Some(name))
-        });
-        let is_plain = !text.starts_with('-');
-        match known {
-            Some(argument) => {
-                own.push(word.clone());
-                let takes_next = argument.get_action().takes_values() && !text.contains('=');
-                own.extend(rest.next_if(|_| takes_next).cloned());
-            }
-            None if text == "-h" || name == Some("help") => own.push(word.clone()),
-            None if name == Some("color") => {
-                own.push(word.clone());
-                own.extend(rest.next_if(|_| !text.contains('=')).cloned());
-            }
-            None if is_plain && collective.is_none() && is_collective(&text) => {
-                collective = Some(word.clone());
-            }
-            None => others.push(word.clone()),
-        }
-    }
-    own.extend(collective);
-    if !others.is_empty() {
-        own.push("--".into());
-        own.append(&mut others);
-    }
-    own
+    let own = OwnWords {
+        grammar: CheckingArguments::augment_args(Grammar::new("")),
+        is_benchmark: is_collective,
+        benchmarks: 1,
+        assigns: false,
+    };
+    own.first(words)
 }
 
 /// The words that a launch of pairs shares with the collective's: where ranks are started, and on what.

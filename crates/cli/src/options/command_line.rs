@@ -31,6 +31,7 @@ use super::{
     },
     reporting::ReportArguments,
     sweeping::{SweepArguments, TransportsArguments},
+    tuning::{TUNE, TuneArguments},
 };
 
 /// What the program is to do.
@@ -83,6 +84,8 @@ pub enum Command {
     Sweep(Box<SweepArguments>),
     /// Measure one job over each transport.
     Transports(Box<TransportsArguments>),
+    /// Find out what to set.
+    Tune(Box<TuneArguments>),
     /// Say whether a set of hosts is fit for a job.
     Check(Box<CheckingArguments>),
     /// Be a rank that `doctor` asks for its fingerprint.
@@ -188,6 +191,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         "transports" => {
             Command::Transports(Box::new(TransportsArguments::from_arg_matches(matches)?))
         }
+        TUNE => Command::Tune(Box::new(TuneArguments::from_arg_matches(matches)?)),
         CHECK => Command::Check(Box::new(CheckingArguments::from_arg_matches(matches)?)),
         FINGERPRINT => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         AGENT => Command::Agent,

@@ -13,6 +13,7 @@ use super::{
     grammar::{HELP, VERSION},
     osu,
     sweeping::{SWEEPING, sorted},
+    tuning::{self, TUNE},
 };
 
 /// Puts the program's own name, when it is an old one, in front as a command, and writes prefixes
@@ -43,6 +44,10 @@ pub(super) fn canonical(mut args: Vec<OsString>) -> Vec<OsString> {
     }
     if args.get(1).is_some_and(|word| word == CHECK) {
         let words = checking::sorted(&args.split_off(2));
+        args.extend(words);
+    }
+    if args.get(1).is_some_and(|word| word == TUNE) {
+        let words = tuning::sorted(&args.split_off(2));
         args.extend(words);
     }
     let is_bench = args

@@ -33,6 +33,7 @@ use super::{
     },
     reporting::ReportArguments,
     sweeping::{SweepArguments, TransportsArguments},
+    tuning::{TUNE, TuneArguments},
 };
 
 /// `busbw help`.
@@ -135,6 +136,11 @@ fn commands() -> Vec<Grammar> {
             TransportsArguments::augment_args(Grammar::new("transports")),
             "Measure one job over each transport; prove which one ran",
             &help::TRANSPORTS,
+        ),
+        with(
+            TuneArguments::augment_args(Grammar::new(TUNE)),
+            "What to set: each change measured against what was before it",
+            &help::TUNE,
         ),
         with(
             CheckingArguments::augment_args(Grammar::new(CHECK)),

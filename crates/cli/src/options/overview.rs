@@ -4,7 +4,7 @@
 use busbw_core::{Benchmark, messages::Messages};
 use clap::Command as Grammar;
 
-use super::grammar::VERSION;
+use super::grammar::{HELP, VERSION};
 
 /// Where the list goes, above the options.
 const TEMPLATE: &str =
@@ -42,9 +42,9 @@ fn brief(grammar: &Grammar) -> String {
         .collect();
     let (first, rest) = collectives.split_at(collectives.len() / 2);
     let messages = Messages::ALL.map(Messages::name).join(", ");
-    // `-V` stands among the options.
+    // `-h` and `-V` stand among the options.
     let rows = visible(grammar)
-        .filter(|(name, _)| *name != VERSION)
+        .filter(|(name, _)| ![HELP, VERSION].contains(name))
         .filter(|(name, _)| {
             !is(name, |benchmark| {
                 benchmark.collective().is_some() || benchmark.messages().is_some()

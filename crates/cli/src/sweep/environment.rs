@@ -83,8 +83,11 @@ pub fn product(lists: &[String]) -> Result<Vec<Environment>, String> {
     Ok((0..many).map(environment).collect())
 }
 
-/// `NAME=a,b\,c,unset`: the name and its values.
-fn read(list: &str) -> Result<(String, Vec<Option<String>>), String> {
+/// `NAME=a,b\,c,unset`: the name and its values; `None` is a variable that is not set.
+///
+/// # Errors
+/// It is not written so.
+pub fn read(list: &str) -> Result<(String, Vec<Option<String>>), String> {
     let wrong = || format!("-x {list}: write it as NAME=VALUE,VALUE");
     let (name, text) = list.split_once('=').ok_or_else(wrong)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';

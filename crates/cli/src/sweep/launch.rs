@@ -154,6 +154,7 @@ fn tail(mut from: impl Read) -> String {
 fn failure(code: Option<i32>, record: Option<&Folded>, said: &str) -> Option<(u8, String)> {
     let end = record.and_then(|record| record.end.as_ref());
     let complete = end.is_some_and(|end| end.status == Status::Complete);
+    let is_signalled = code.is_none();
     let code = match code {
         Some(0) if complete => return None,
         Some(code) => u8::try_from(code).unwrap_or(1),
@@ -173,8 +174,12 @@ fn failure(code: Option<i32>, record: Option<&Folded>, said: &str) -> Option<(u8
         )),
         _ => None,
     });
-    let message = end.and_then(|end| end.message.clone());
-    let text = message.or(wrong).or_else(words);
+    let message = end.and_then(|end| end.message.clone()).or(wrong);
+    // What it said before a signal ended it is no reason.
+    let text = match is_signalled {
+        true => message.or_else(|| Some("a signal ended it".to_owned())),
+        false => message.or_else(words),
+    };
     Some((code, text.unwrap_or_else(|| "it ended without a message".to_owned())))
 }
 
@@ -187,7 +192,8 @@ mod tests {
         let said = "busbw: a remark\nbusbw: --backend nccl cannot run here\nnoise\n";
         let (code, why) = failure(Some(5), None, said).unwrap();
         assert_eq!((code, why.as_str()), (5, "--backend nccl cannot run here"));
-        assert_eq!(failure(None, None, "").unwrap().1, "it ended without a message");
+        assert_eq!(failure(Some(1), None, "").unwrap().1, "it ended without a message");
+        assert_eq!(failure(None, None, said).unwrap(), (1, "a signal ended it".to_owned()));
         assert_eq!(tail(&vec![b'x'; 20 << 10][..]).len(), STDERR_TAIL_BYTES);
     }
 }

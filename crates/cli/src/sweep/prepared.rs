@@ -132,6 +132,16 @@ impl Prepared {
         self.arguments.timeout.is_some()
     }
 
+    /// Whether ranks may share GPUs (`--share-gpus`).
+    pub(crate) fn shares_gpus(&self) -> bool {
+        self.arguments.share_gpus
+    }
+
+    /// The limit of one wait that the user gives (`-T`), seconds.
+    pub(crate) fn patience(&self) -> Option<f64> {
+        self.arguments.timeout.filter(|seconds| *seconds > 0).map(|seconds| seconds as f64)
+    }
+
     /// Whether the user names sizes.
     pub(crate) fn names_sizes(&self) -> bool {
         self.arguments.min_bytes.is_some() || self.arguments.max_bytes.is_some()

@@ -18,15 +18,12 @@ use busbw_core::{
 };
 use busbw_logs::{
     import,
-    trace::{Class, Communicator, LeftOut, Reader, Reporter, Trace, TraceError, TraceSource},
+    trace::{Class, Reader, Trace, TraceError},
 };
-use serde::Serialize;
 
 use crate::sweep::say;
 
-/// Version of the JSON form.
-const SCHEMA: u32 = 1;
-/// Rows of the table; JSON has all.
+/// Rows of the table.
 const MAX_ROWS: usize = 32;
 /// The largest result of a sweep, bytes.
 const MAX_RESULT_BYTES: u64 = 64 << 20;
@@ -92,35 +89,6 @@ fn records_of(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     }
 }
 
-/// A trace as JSON.
-#[derive(Debug, Serialize)]
-pub(crate) struct Json<'a> {
-    trace_schema: u32,
-    source: TraceSource,
-    ranks: &'a [Reporter],
-    communicators: &'a [Communicator],
-    calls: usize,
-    classes: Vec<Class>,
-    left_out: &'a [LeftOut],
-    disagreements: &'a [String],
-    more_disagreements: u64,
-}
-
-/// The trace as one object, all classes in it.
-pub(crate) fn json(trace: &Trace) -> Json<'_> {
-    Json {
-        trace_schema: SCHEMA,
-        source: trace.source,
-        ranks: &trace.ranks,
-        communicators: &trace.communicators,
-        calls: trace.calls.len(),
-        classes: trace.classes(),
-        left_out: &trace.left_out,
-        disagreements: &trace.disagreements,
-        more_disagreements: trace.more_disagreements,
-    }
-}
-
 /// The trace as a table, a row a class.
 pub(crate) fn table(trace: &Trace) -> String {
     let classes = trace.classes();
@@ -147,7 +115,7 @@ pub(crate) fn table(trace: &Trace) -> String {
         let share: f64 = rest.iter().map(|class| class.share).sum();
         let _ = writeln!(
             text,
-            "# and {} more with {:.1} % of the bytes (--json)",
+            "# and {} more with {:.1} % of the bytes",
             kinds(rest.len()),
             100.0 * share
         );
@@ -242,82 +210,6 @@ mod tests {
     }
 
     #[test]
-    fn as_json() {
-        let json = serde_json::to_string_pretty(&json(&example())).expect("JSON");
-        insta::assert_snapshot!(json, @r#"
-        {
-          "trace_schema": 1,
-          "source": "flight-recorder",
-          "ranks": [
-            {
-              "name": "rank_0",
-              "calls": 4
-            },
-            {
-              "name": "rank_1",
-              "calls": 4
-            }
-          ],
-          "communicators": [
-            {
-              "id": "0 of ranks 0,1,2,3,4,5,6,7",
-              "ranks": 8
-            }
-          ],
-          "calls": 4,
-          "classes": [
-            {
-              "operation": "all_reduce",
-              "datatype": "bfloat16",
-              "bytes": 2097152,
-              "redop": null,
-              "ranks": 8,
-              "communicators": 1,
-              "calls": 2,
-              "share": 0.9846144600600397,
-              "gap_us": 1000.0,
-              "took_us": 250.0
-            },
-            {
-              "operation": "all_gather",
-              "datatype": "bfloat16",
-              "bytes": 65536,
-              "redop": null,
-              "ranks": 8,
-              "communicators": 1,
-              "calls": 1,
-              "share": 0.01538460093843812,
-              "gap_us": 1000.0,
-              "took_us": 250.0
-            },
-            {
-              "operation": "all_reduce",
-              "datatype": "float",
-              "bytes": 4,
-              "redop": null,
-              "ranks": 8,
-              "communicators": 1,
-              "calls": 1,
-              "share": 9.390015221214673e-7,
-              "gap_us": 1000.0,
-              "took_us": 250.0
-            }
-          ],
-          "left_out": [
-            {
-              "reason": "barriers",
-              "count": 1
-            }
-          ],
-          "disagreements": [
-            "communicator 0 of ranks 0,1,2,3,4,5,6,7, call 3: rank_0 says all_reduce of 4 B float, rank_1 says all_reduce of 8 B float"
-          ],
-          "more_disagreements": 0
-        }
-        "#);
-    }
-
-    #[test]
     fn folders_and_what_is_in_them() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = |name: &str, text: &str| {
@@ -349,7 +241,7 @@ mod tests {
         let record = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../busbw/tests/records/gpu-all_reduce.jsonl");
         let trace = read(std::slice::from_ref(&record)).expect("a record");
-        assert_eq!(trace.source, TraceSource::Record);
+        assert_eq!(trace.source, busbw_logs::trace::TraceSource::Record);
         let sizes: Vec<u64> = trace.mix()[0].sizes.iter().map(|(size, _)| *size).collect();
         assert_eq!(sizes, [8, 64, 512, 4096, 32_768, 262_144, 2_097_152]);
         let folder = tempfile::tempdir().expect("a folder");

@@ -3,6 +3,7 @@
 //! Not a measurement: no bytes move, and nothing is verified.
 
 mod factory;
+mod landscape;
 
 use std::time::Instant;
 
@@ -18,6 +19,7 @@ use super::{
     Backend, BackendError, CaseFacts, Found, Operation, Prepared, Reason, RunError, defined, laps,
 };
 use busbw_job::world::World;
+use landscape::{Fails, Setting};
 
 /// Share of an operation's time that enqueueing it takes.
 const ENQUEUE_SHARE: f64 = 0.25;
@@ -27,12 +29,13 @@ const ENQUEUE_SHARE: f64 = 0.25;
 pub struct Fake {
     model: CostModel,
     ranks: usize,
+    setting: Setting,
 }
 
 impl Fake {
     /// For all ranks of `plan`.
     pub fn new(plan: &Plan, model: CostModel) -> Fake {
-        Fake { model, ranks: plan.ranks() }
+        Fake { model, ranks: plan.ranks(), setting: Setting::default() }
     }
 }
 
@@ -42,13 +45,22 @@ impl Backend for Fake {
     }
 
     fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, RunError> {
-        Ok(None)
+        self.setting = Setting::of_process()?;
+        match self.setting.fails {
+            Some(Fails::Crash) => std::process::abort(),
+            Some(Fails::Hang) => loop {
+                std::thread::park();
+            },
+            Some(Fails::Wrong) | None => Ok(None),
+        }
     }
 
     fn prepare<'a>(&'a mut self, case: &'a Case) -> Box<dyn Prepared + 'a> {
         let element = case.sweep.datatype.bytes();
         let seconds = self.model.seconds(case.collective, &case.counts, element, self.ranks);
-        Box::new(FakeCase { seconds, ..FakeCase::default() })
+        let corrupted = (self.setting.fails == Some(Fails::Wrong)).then_some((0, 0));
+        let setting = self.setting.clone();
+        Box::new(FakeCase { seconds, setting, factor: 1.0, corrupted, ..FakeCase::default() })
     }
 }
 
@@ -65,6 +77,9 @@ struct FakeCase {
     captured: f64,
     capturing: bool,
     corrupted: Option<(usize, u64)>,
+    setting: Setting,
+    /// That of the batch.
+    factor: f64,
 }
 
 impl Prepared for FakeCase {
@@ -96,6 +111,8 @@ impl Prepared for FakeCase {
     fn start(&mut self) {
         (self.queued, self.done) = (0.0, 0.0);
         self.marks.clear();
+        let noise = self.setting.batch_noise * self.setting.random.normal();
+        self.factor = self.setting.factor * noise.exp();
     }
 
     fn elapsed(&self) -> f64 {
@@ -104,11 +121,11 @@ impl Prepared for FakeCase {
 
     fn enqueue(&mut self, _: Operation) -> Result<(), BackendError> {
         if self.capturing {
-            self.captured += self.seconds;
+            self.captured += self.seconds * self.factor;
             return Ok(());
         }
-        self.queued += self.seconds * ENQUEUE_SHARE;
-        self.done += self.seconds;
+        self.queued += self.seconds * self.factor * ENQUEUE_SHARE;
+        self.done += self.seconds * self.factor;
         Ok(())
     }
 

@@ -55,8 +55,6 @@ fn what_can_harm_others_is_never_tried_unasked() {
         let reason = waived.iter().find(|one| one.name == name).map(|one| one.reason.as_str());
         assert!(reason.is_some_and(|reason| reason.starts_with("not tried unless")), "{name}");
     }
-    let protocols = space.variables().iter().find(|v| v.name == "NCCL_PROTO").unwrap();
-    assert!(protocols.values.iter().flatten().all(|value| !value.contains("LL128")));
     let (asked, _) =
         super::space(&here(), &BTreeMap::new(), &listed("NCCL_IB_TC", &["106"])).unwrap();
     assert!(names(&asked).contains(&"NCCL_IB_TC"));
@@ -74,11 +72,6 @@ fn releases_and_dependencies_hold() {
     point[place("NCCL_IB_SPLIT_DATA_ON_QPS")] = 2;
     space.normalise(&mut point);
     assert_eq!(point, space.default_point());
-    let old = Here { nccl: Some(Version::new(2, 18, 1)), ..here() };
-    let (old, _) = super::space(&old, &BTreeMap::new(), &BTreeMap::new()).unwrap();
-    let algorithms = &old.variables()[0].values;
-    assert!(algorithms.contains(&Some("NVLS".to_owned())));
-    assert!(!algorithms.contains(&Some("PAT".to_owned())));
 }
 
 #[test]
@@ -94,13 +87,25 @@ fn the_users_own_value_is_the_default() {
 }
 
 #[test]
+fn what_somebody_switched_off_stays_off_unless_it_is_listed() {
+    let present = BTreeMap::from([("NCCL_NVLS_ENABLE".to_owned(), "0".to_owned())]);
+    let (space, waived) = super::space(&here(), &present, &BTreeMap::new()).unwrap();
+    assert!(!names(&space).contains(&"NCCL_NVLS_ENABLE"));
+    let reason = waived.iter().find(|one| one.name == "NCCL_NVLS_ENABLE").unwrap();
+    assert!(reason.reason.contains("left as the environment sets it (0)"));
+    let (asked, _) = super::space(&here(), &present, &listed("NCCL_NVLS_ENABLE", &["1"])).unwrap();
+    assert!(names(&asked).contains(&"NCCL_NVLS_ENABLE"));
+}
+
+#[test]
 fn nothing_unknown_is_tried() {
     let refused = |list: &BTreeMap<_, _>| {
         super::space(&here(), &BTreeMap::new(), list).unwrap_err().to_string()
     };
     assert!(refused(&listed("NCCL_FOO", &["1"])).contains("nothing unknown"));
     assert!(refused(&listed("NCCL_IB_SL", &["16"])).contains("from 0 to 15"));
-    assert!(refused(&listed("NCCL_PROTO", &["LL128"])).contains("the search takes Simple, LL"));
+    assert!(refused(&listed("NCCL_PROTO", &["LL128"])).contains("by size"));
+    assert!(refused(&listed("NCCL_NTHREADS", &["100"])).contains("the search takes 64, 128"));
     assert!(refused(&listed("NCCL_SOCKET_NTHREADS", &["4"])).contains("cannot be tried here"));
     let nothing = super::space(&Here::default(), &BTreeMap::new(), &BTreeMap::new());
     assert!(matches!(nothing, Err(CatalogueError::Space(SpaceError::Empty))));

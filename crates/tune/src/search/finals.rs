@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{End, Phase, Search, race};
 use crate::{
+    call::Call,
     compared::{Compared, FIRST_LOOK_P, MIN_GAIN, SECOND_LOOK_P},
     failures,
     model::{Fitted, Kernels, minimise::minimise},
@@ -34,8 +35,8 @@ const NEGLIGIBLE: f64 = 0.002;
 const NEGLIGIBLE_TOGETHER: f64 = 0.004;
 /// The most variables whose own gain is measured.
 const MAX_ABLATIONS: usize = 8;
-/// The most environments for single sizes.
-const MAX_SIZE_WINNERS: usize = 3;
+/// The most environments for single calls.
+const MAX_CALL_WINNERS: usize = 3;
 /// Where the gain is below what is worth it with this many standard deviations, no comparison is made.
 const SURELY_LESS: f64 = 1.96;
 
@@ -79,13 +80,13 @@ pub(crate) enum Role {
     Again,
     /// The winner with this variable's default.
     Without(usize),
-    /// The best environment of these sizes, in bytes.
-    Sizes(Vec<u64>),
+    /// The best environment of these calls.
+    Calls(Vec<Call>),
 }
 
 impl Final {
     /// The launches of a side, in their order.
-    fn launches<'a>(
+    pub(crate) fn launches<'a>(
         &self,
         history: &'a [Finished],
         side: usize,
@@ -116,8 +117,8 @@ pub(super) fn expected_trials(search: &Search, fitted: &Fitted<'_>, leader: &Poi
     let point = simplified(search, fitted, leader);
     let ablations = search.space.changed(&point).len().min(MAX_ABLATIONS);
     let ablations = if ablations > 1 { ablations + 1 } else { 0 };
-    let sizes = if search.goals().len() > 1 { MAX_SIZE_WINNERS } else { 0 };
-    (2 + sizes) * launches(search, fitted, &point) + ablations * ABLATION_LAUNCHES + CONFIRMATIONS
+    let singles = if search.goals().len() > 1 { MAX_CALL_WINNERS } else { 0 };
+    (2 + singles) * launches(search, fitted, &point) + ablations * ABLATION_LAUNCHES + CONFIRMATIONS
 }
 
 /// The leader without the variables that hardly matter, by backward elimination.
@@ -173,9 +174,11 @@ impl Search {
             return;
         }
         let fitted = Fitted::fit(&kernels, &observations, self.weights[0].clone(), 0);
-        let sizes = self.size_winners(&kernels);
+        let singles = self.call_winners(&kernels);
         let leader = race::leader(self, &fitted).unwrap_or_else(|| default.clone());
-        let winner = if is_confirmed {
+        let winner = if let Some(top) = self.top() {
+            top
+        } else if is_confirmed {
             leader
         } else {
             // The best by the model need not have been measured as a whole.
@@ -186,7 +189,7 @@ impl Search {
         };
         let (gain, spread) = fitted.difference(&winner, &default);
         let is_worth = winner != default && gain + SURELY_LESS * spread >= race::WORTH.ln_1p();
-        if !is_worth && sizes.is_empty() {
+        if !is_worth && singles.is_empty() {
             return;
         }
         if is_worth && !is_confirmed && self.confirm(&winner) {
@@ -194,9 +197,14 @@ impl Search {
         }
         let side = |point: &Point, role: Role| Side { point: point.clone(), role };
         let mut sides = vec![side(&default, Role::Baseline), side(&winner, Role::Winner)];
-        sides.extend(sizes);
-        let launches = launches(self, &fitted, &winner).min(self.trials_left() / sides.len());
+        sides.extend(singles);
+        // What was found is compared even if hangs took the time that was meant for it; the number of trials holds.
+        let by_number = self.settings.budget.trials.saturating_sub(self.history.len());
+        let most =
+            (self.trials_left().max(MIN_LAUNCHES * sides.len())).min(by_number) / sides.len();
+        let launches = launches(self, &fitted, &winner).min(most);
         if launches < MIN_LAUNCHES {
+            self.phase = Phase::Ended(End::NotCompared);
             return;
         }
         let first_trial = self.asked;
@@ -268,7 +276,7 @@ impl Search {
         true
     }
 
-    /// A side of the final comparison failed. An ablation or a size's environment is left out; without the winner
+    /// A side of the final comparison failed. An ablation or a call's environment is left out; without the winner
     /// there is another comparison, if the budget has one.
     pub(super) fn fail_final(&mut self, id: u64) {
         let Some(finals) = self.finals.clone() else { return };
@@ -289,12 +297,12 @@ impl Search {
         }
     }
 
-    /// The best environments of single sizes, each with the sizes for which it is best.
-    fn size_winners(&self, kernels: &Kernels) -> Vec<Side> {
-        let mut winners: Vec<(Point, Vec<u64>, f64)> = Vec::new();
+    /// The best environments of single calls, each with the calls for which it is best.
+    fn call_winners(&self, kernels: &Kernels) -> Vec<Side> {
+        let mut winners: Vec<(Point, Vec<Call>, f64)> = Vec::new();
         let default = self.space.default_point();
         for (number, goal) in self.goals().iter().enumerate() {
-            let Goal::Size(size) = goal else { continue };
+            let Goal::Call(call) = goal else { continue };
             let observations = self.observations(number);
             let fitted = Fitted::fit(kernels, &observations, self.weights[number].clone(), 0);
             let Some(point) = race::leader(self, &fitted) else { continue };
@@ -304,16 +312,16 @@ impl Search {
                 continue;
             }
             match winners.iter_mut().find(|(known, ..)| *known == point) {
-                Some((_, sizes, total)) => {
-                    sizes.push(*size);
+                Some((_, calls, total)) => {
+                    calls.push(call.clone());
                     *total += gain;
                 }
-                None => winners.push((point, vec![*size], gain)),
+                None => winners.push((point, vec![call.clone()], gain)),
             }
         }
         winners.sort_by(|a, b| b.2.total_cmp(&a.2));
-        winners.truncate(MAX_SIZE_WINNERS);
-        let side = |(point, sizes, _)| Side { point, role: Role::Sizes(sizes) };
+        winners.truncate(MAX_CALL_WINNERS);
+        let side = |(point, calls, _)| Side { point, role: Role::Calls(calls) };
         winners.into_iter().map(side).collect()
     }
 }

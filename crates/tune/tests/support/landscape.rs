@@ -24,7 +24,7 @@
 
 use busbw_stats::Random;
 use busbw_tune::{
-    Assignment, Failure, Objective, Outcome, Point, Scope, SizeTimes, Space, Trial, Variable,
+    Assignment, Call, CallTimes, Failure, Objective, Outcome, Point, Scope, Space, Trial, Variable,
 };
 
 pub const SIZES: [u64; 3] = [1 << 16, 1 << 20, 1 << 25];
@@ -75,6 +75,16 @@ pub struct Landscape {
     walk: f64,
     step_at: usize,
     launches: usize,
+}
+
+/// The call of that size.
+pub fn call(size: u64) -> Call {
+    Call { operation: "all_reduce".to_owned(), size }
+}
+
+/// What is measured.
+pub fn calls() -> Vec<Call> {
+    SIZES.map(call).to_vec()
 }
 
 fn between(random: &mut Random, low: f64, high: f64) -> f64 {
@@ -216,7 +226,7 @@ impl Landscape {
     }
 
     pub fn objective() -> Objective {
-        Objective::AllSizes(SIZES.to_vec())
+        Objective::AllCalls(calls())
     }
 
     /// How it fails, if it does.
@@ -313,8 +323,8 @@ impl Landscape {
         }
         let mut one = |base: f64| base * (log + NOISE * self.random.normal()).exp();
         let times = SIZES.iter().zip(BASE_S);
-        let times = times.map(|(size, base)| SizeTimes {
-            size: *size,
+        let times = times.map(|(size, base)| CallTimes {
+            call: call(*size),
             seconds: (0..BATCHES).map(|_| one(base)).collect(),
         });
         (Outcome::Measured(times.collect()), 5.0)

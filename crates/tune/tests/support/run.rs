@@ -1,13 +1,14 @@
 //! A search over a landscape, from its first trial to its end.
 //! Not a driver of launches.
 
-use busbw_tune::{Budget, Objective, Point, Search, Settings};
+use busbw_tune::{Budget, Objective, Point, Search, Settings, Strategy};
 
 use super::landscape::Landscape;
 
 pub fn search(landscape: &Landscape, objective: Objective, trials: usize, seed: u64) -> Search {
     let budget = Budget { trials, seconds: None };
-    Search::new(landscape.space.clone(), Settings { objective, budget, seed }).unwrap()
+    let settings = Settings { objective, strategy: Strategy::Races, budget, seed };
+    Search::new(landscape.space.clone(), settings).unwrap()
 }
 
 /// Runs it to its end; returns the point that was best after `at` trials.

@@ -173,6 +173,20 @@ pub(in crate::options) const TRANSPORTS: Below = Below {
     exits: "0 all that can run here ran, else that of the first that failed; 2 usage, 5 none can run here, 130 interrupted",
 };
 
+/// Below the options of `busbw tune`.
+pub(in crate::options) const TUNE: Below = Below {
+    notes: &[
+        "Without --search it climbs a ladder: each rung's settings are measured in turns with what was kept before them, by fresh launches, and kept only where the interval of the gain is above 0. What is recommended has won a comparison of its own with the defaults: at least 7 fresh launches a side, p < 0.001, 2 % or more. A setting that crashes, hangs or gives wrong data is out. Never tried unless -x lists values: traffic classes, service levels, adaptive routing, other NICs. Ctrl-C keeps what was measured: docs/tune.md.",
+    ],
+    examples: &[
+        ("busbw tune all_reduce -b 1M -e 1G -f 4", "needs GPUs"),
+        ("busbw tune --search all_reduce all_gather --time 10m", "needs GPUs"),
+        ("busbw tune -H a:8,b:8 -x NCCL_IB_TC=unset,106", "needs two hosts"),
+        ("busbw tune --resume tune.json", "needs an interrupted one"),
+    ],
+    exits: "0 something is recommended, or the defaults are; 2 usage, 3 the defaults themselves fail, 5 nothing to tune here, 130 interrupted",
+};
+
 /// Below the options of `busbw check`.
 pub(in crate::options) const CHECK: Below = Below {
     notes: &[
@@ -299,6 +313,7 @@ pub(in crate::options) const PLUGIN: Below = Below {
     notes: &[],
     examples: &[
         ("NCCL_NET_PLUGIN=$(busbw plugin path) ./train", "needs your program"),
+        ("NCCL_TUNER_PLUGIN=$(busbw plugin path tuner) ./train", "needs your program"),
         ("busbw plugin check busbw", "busbw's own"),
         ("busbw plugin check /opt/ofi/lib/libnccl-net.so", "needs that plugin"),
         ("busbw latency -e 64K --backend net", "how fast it is"),

@@ -7,11 +7,13 @@ use busbw_core::printable::Printable;
 
 /// Who may say so.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Consent {
-    /// `--shared` or `--yes`.
-    pub(super) given: bool,
+pub(crate) struct Consent {
+    /// Whether it was given before.
+    pub(crate) given: bool,
+    /// The options that give it, as a subject with its verb: `--shared loads them`.
+    pub(crate) option: &'static str,
     /// Seconds that the load may last.
-    pub(super) within_s: f64,
+    pub(crate) within_s: f64,
 }
 
 impl Consent {
@@ -19,14 +21,15 @@ impl Consent {
     ///
     /// # Errors
     /// Why nothing is loaded. Without a terminal nobody is asked: a gate must not wait for a keyboard.
-    pub(super) fn ask(&self, in_use: &[String]) -> Result<(), String> {
+    pub(crate) fn ask(&self, in_use: &[String]) -> Result<(), String> {
         if in_use.is_empty() || self.given {
             return Ok(());
         }
         let uses = shortened(in_use);
         if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
             return Err(format!(
-                "others use what this would load ({uses}): --shared or --yes measures all the same"
+                "others use what this would load ({uses}): {} all the same",
+                self.option
             ));
         }
         // Without a stderr the answer is no.
@@ -47,7 +50,7 @@ impl Consent {
     }
 }
 
-fn is_yes(line: &str) -> bool {
+pub(crate) fn is_yes(line: &str) -> bool {
     matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
 
@@ -77,7 +80,8 @@ mod tests {
 
     #[test]
     fn what_is_idle_needs_no_word() {
-        let consent = Consent { given: false, within_s: 60.0 };
+        let option = "--shared measures";
+        let consent = Consent { given: false, option, within_s: 60.0 };
         assert_eq!(consent.ask(&[]), Ok(()));
         let given = Consent { given: true, ..consent };
         assert_eq!(given.ask(&["a: 1 process on GPU 0".to_owned()]), Ok(()));

@@ -1,0 +1,84 @@
+//! Says what a tuning will load, and for how long; asks; refuses what others use.
+//! Not whether somebody else uses it (`busbw_host::in_use`).
+
+use std::{
+    io::{self, BufRead, IsTerminal, Write},
+    time::Duration,
+};
+
+use anyhow::Result;
+use busbw_core::{
+    exit::{Exit, ExitError},
+    plan::BackendChoice,
+    printable::Printable,
+    quantity::{count, decimal_bytes},
+};
+use busbw_host::in_use;
+
+use super::job::Job;
+use crate::{
+    consent::{Consent, is_yes},
+    options::TuneArguments,
+    survey,
+    sweep::say,
+    within_job::Leader,
+};
+
+/// How long the hosts of a job may take to describe themselves.
+const SURVEY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Whether this may be loaded.
+///
+/// # Errors
+/// Others use it, or nobody said yes.
+pub(super) fn may(arguments: &TuneArguments, job: &Job<'_>, leader: Option<&Leader>) -> Result<()> {
+    let plan = job.plan();
+    if matches!(plan.backend, BackendChoice::Fake(_)) {
+        return Ok(());
+    }
+    let processes = match (leader, job.placement()) {
+        (Some(leader), _) => survey::of_job(leader, SURVEY_TIMEOUT)?,
+        (None, Some(placement)) => survey::hosts(&placement, SURVEY_TIMEOUT)?,
+        (None, None) => vec![survey::here(0, None, true)],
+    };
+    let mut hosts: Vec<&str> = Vec::new();
+    let mut busy = Vec::new();
+    for process in &processes {
+        let host = process.fingerprint.host.as_str();
+        if !hosts.contains(&host) && process.host.is_some() {
+            hosts.push(host);
+            busy.extend(in_use::sentence(host, &process.in_use));
+        }
+    }
+    let consent = Consent {
+        given: arguments.shared,
+        option: "--shared loads them",
+        within_s: arguments.seconds(),
+    };
+    let refused = |text: String| ExitError::new(Exit::Impossible, text);
+    consent.ask(&busy).map_err(refused)?;
+    let what = format!(
+        "up to {} in about {:.0} s: {} on {} of {}; ranks send about {} in each",
+        count(arguments.trials as u64, "launch").replace("launchs", "launches"),
+        arguments.seconds(),
+        count(plan.ranks() as u64, "rank"),
+        plan.backend.name(),
+        count(hosts.len().max(1) as u64, "host"),
+        decimal_bytes(job.bytes_a_launch() as u64),
+    );
+    if arguments.yes {
+        say(&what);
+        return Ok(());
+    }
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Err(refused(format!("{what}: nobody can be asked here; --yes starts it")).into());
+    }
+    // Without a stderr the answer is no.
+    let _ = write!(Printable::new(io::stderr(), false), "busbw: {what}. Start? [y/N] ");
+    let _ = io::stderr().flush();
+    let mut line = String::new();
+    match io::stdin().lock().read_line(&mut line).is_ok() && is_yes(&line) {
+        true => Ok(()),
+        false => Err(refused("nothing was started: the answer was no".to_owned()).into()),
+    }
+}
