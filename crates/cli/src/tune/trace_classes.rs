@@ -94,12 +94,12 @@ pub(crate) fn table(trace: &Trace) -> String {
     let classes = trace.classes();
     let of = |number: usize, one: &str| count(number as u64, one);
     let mut text = format!(
-        "# {} of {}: {} of {} in {}\n",
+        "# trace from {}: {} of {} in {}, reported by {}\n",
         trace.source.name(),
-        of(trace.ranks.len(), "rank"),
         of(trace.calls.len(), "call"),
         kinds(classes.len()),
         of(trace.communicators.len(), "communicator"),
+        of(trace.ranks.iter().filter(|rank| rank.calls > 0).count(), "rank"),
     );
     text.push_str("# size: as busbw's size column; calls: of the rank with the most; bytes: share of calls × size\n");
     if classes.iter().any(|class| class.gap_us.is_some()) {
@@ -121,7 +121,7 @@ pub(crate) fn table(trace: &Trace) -> String {
         );
     }
     for one in &trace.left_out {
-        let _ = writeln!(text, "# left out: {}: {}", one.count, printable(&one.reason));
+        let _ = writeln!(text, "# left out: {} ({})", printable(&one.reason), one.count);
     }
     for sentence in &trace.disagreements {
         let _ = writeln!(text, "# ranks disagree: {}", printable(sentence));
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_table_of_classes() {
         insta::assert_snapshot!(table(&example()), @r"
-        # a dump of PyTorch's flight recorder of 2 ranks: 4 calls of 3 classes in 1 communicator
+        # trace from a dump of PyTorch's flight recorder: 4 calls of 3 classes in 1 communicator, reported by 2 ranks
         # size: as busbw's size column; calls: of the rank with the most; bytes: share of calls × size
         # gap: median time from the call before, start to start
         #
@@ -204,7 +204,7 @@ mod tests {
           all_reduce   2 MiB  bfloat16      -      8      1      2  98.5 %  1000 us  250 us
           all_gather  64 KiB  bfloat16      -      8      1      1   1.5 %  1000 us  250 us
           all_reduce     4 B     float      -      8      1      1   0.0 %  1000 us  250 us
-        # left out: 1: barriers
+        # left out: barriers (1)
         # ranks disagree: communicator 0 of ranks 0,1,2,3,4,5,6,7, call 3: rank_0 says all_reduce of 4 B float, rank_1 says all_reduce of 8 B float
         ");
     }

@@ -69,6 +69,8 @@ pub struct Known {
 #[derive(Debug, Default)]
 pub struct CallReader {
     known: HashMap<(String, u32, String), Known>,
+    /// Hosts by process and address: what stands before a line may stick to its host's name.
+    hosts: HashMap<(u32, String), Vec<String>>,
     messages: u64,
     torn: u64,
 }
@@ -93,6 +95,7 @@ impl CallReader {
                 return;
             };
             let Origin { host, pid, device } = message.origin;
+            let host = self.host(host, pid, printed.address);
             let key = (host.to_owned(), pid, printed.address.to_owned());
             say(Call {
                 operation,
@@ -118,6 +121,15 @@ impl CallReader {
         self.torn
     }
 
+    /// The host of a communicator that is known, behind figures of a table which end where its line begins: `-1node1`.
+    fn host<'a>(&self, said: &'a str, pid: u32, address: &str) -> &'a str {
+        let known = self.hosts.get(&(pid, address.to_owned())).into_iter().flatten();
+        let mut ends = known.filter_map(|host| {
+            said.get(said.len().checked_sub(host.len())?..).filter(|end| end == host)
+        });
+        ends.next().unwrap_or(said)
+    }
+
     fn learn(&mut self, origin: Origin<'_>, named: &Named<'_>) {
         let Named { rank, cuda_dev, .. } = *named;
         let key = (keep(origin.host), origin.pid, keep(named.address));
@@ -131,6 +143,7 @@ impl CallReader {
             }
             Some(known) => *known = Known { id, rank, cuda_dev, before: known.before + 1 },
             None if room => {
+                self.hosts.entry((key.1, key.2.clone())).or_default().push(key.0.clone());
                 self.known.insert(key, Known { id, rank, cuda_dev, before: 0 });
             }
             None => {}
@@ -225,6 +238,18 @@ mod tests {
             });
         }
         assert_eq!(before, [Some(0), Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn a_row_of_a_table_may_end_at_the_host() {
+        let lines = [
+            "mew0:6:6 [0] NCCL INFO comm 0x5a rank 1 nranks 2 cudaDev 0 busId 1 commId 0xde - Init START".to_owned(),
+            format!("  8388608  2097152  float  sum  -1mew0:6:6 [0] NCCL INFO {CALL}"),
+            format!("  8388608  2097152  float  sum  -1mew1:6:6 [0] NCCL INFO {CALL}"),
+        ];
+        let (found, _) = told(&lines);
+        let known: Vec<_> = found.iter().map(|call| call.7.clone()).collect();
+        assert_eq!(known, [Some((1, Some("0xde".to_owned()))), None]);
     }
 
     #[test]
