@@ -44,7 +44,7 @@ fi
 # shellcheck disable=SC2046,SC2086
 link "$out/libcuda.so.1" libcuda.so.1 $(objects $machine cuda cuda_errors $kernels)
 
-collectives="communicator call call_config collective reduction room log config"
+collectives="communicator call call_config collective reduction room log config tuning"
 for name in $collectives; do compile "$name" "$name"; done
 for version in 23203 22809 22703 21805; do compile nccl "nccl-$version" -DSHIM_NCCL_VERSION=$version; done
 # shellcheck disable=SC2046,SC2086
@@ -66,7 +66,7 @@ compile communicator communicator-rccl -DSHIM_ROCM
 {
     link "$out/rocm/libamdhip64.so.6" libamdhip64.so.6 $(objects $machine hip)
     link "$out/rocm/librccl.so.1" librccl.so.1 \
-        $(objects communicator-rccl call call_config collective reduction room log config nccl-rccl)
+        $(objects communicator-rccl call call_config collective reduction room log config tuning nccl-rccl)
 }
 
 # A net plugin of its own, which imitates nobody's: the file is what NCCL makes of "shim".

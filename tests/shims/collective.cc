@@ -44,10 +44,10 @@ namespace {
 
 enum class End { Done, Stopped, Mismatch };
 
-// A number for what the call's configuration says, which must be the same on all ranks.
+// A number for what the call's configuration says and what was chosen, which must be the same on all ranks.
 uint64_t given(const Operation& o) {
     auto all = std::string(o.algorithm ? o.algorithm : "") + "," + std::to_string(o.min_ctas) + "," +
-               std::to_string(o.max_ctas) + "," + std::to_string(o.cta_policy);
+               std::to_string(o.max_ctas) + "," + std::to_string(o.cta_policy) + "," + std::to_string(o.tuned);
     return std::hash<std::string>{}(all);
 }
 

@@ -3,6 +3,7 @@
 #include "launch.h"
 #include "log.h"
 #include "setting.h"
+#include "tuning.h"
 
 #include <dlfcn.h>
 #include <strings.h>
@@ -47,12 +48,6 @@ std::string bus_number(int device) {  // as NCCL logs it: domain, bus, device, f
                             nullptr, 16)
                       << 12);
     return out;
-}
-
-int channels_of(const Communicator& comm) {
-    int channels = comm.nodes > 1 ? 2 : 24;
-    channels = std::max(channels, static_cast<int>(number("NCCL_MIN_NCHANNELS", 0)));
-    return std::min(channels, static_cast<int>(number("NCCL_MAX_NCHANNELS", 64)));
 }
 
 // Whether BUSBW_SHIM_FALLBACK names this rank: it reaches other hosts over sockets, whatever the others do.
@@ -160,31 +155,6 @@ void say_connections(Communicator& comm) {
     info(Init, comm.device, "Connected all rings, use ring PXN 0 GDR 1");
 }
 
-// The algorithm of NCCL's model is not imitated: sizes decide, or NCCL_ALGO and NCCL_PROTO.
-void say_tuning(const Communicator& comm, const Operation& o) {
-    if (comm.rank != 0 || comm.ranks < 2 || o.what > What::AllGather) return;
-    size_t bytes = o.count * size_of(o.type);
-    std::string algorithm = text("NCCL_ALGO", "RING"), protocol = text("NCCL_PROTO");
-    algorithm = algorithm.substr(0, algorithm.find(','));
-    if (o.algorithm) {
-        std::string name = text("BUSBW_SHIM_RAN", o.algorithm);
-        algorithm = name.substr(0, name.rfind('_'));
-        protocol = name.substr(name.rfind('_') + 1);
-        info(Tuning, comm.device, "algSelection: %s picked within the selected set", name.c_str());
-    } else if (protocol.find(',') != std::string::npos) {
-        protocol.clear();
-    }
-    if (protocol.empty()) protocol = bytes < 65536 ? "LL" : bytes < 1048576 ? "LL128" : "SIMPLE";
-    for (auto* word : {&algorithm, &protocol})
-        std::transform(word->begin(), word->end(), word->begin(), ::toupper);
-    size_t last = std::min<size_t>(bytes / 32768, static_cast<size_t>(channels_of(comm)) - 1);
-    if (o.max_ctas != INT_MIN) last = std::min(last, static_cast<size_t>(o.max_ctas) - 1);
-    if (o.min_ctas != INT_MIN) last = std::max(last, static_cast<size_t>(o.min_ctas) - 1);
-    info(Tuning, comm.device, "%s: %zu Bytes -> Algo %s proto %s channel{Lo..Hi}={0..%zu}%s",
-         name_of(o.what), bytes, algorithm.c_str(), protocol.c_str(), last,
-         library_version() >= 23200 ? " cgaClusterSize 0" : "");
-}
-
 // What NCCL compares of all ranks once they know each other (src/init.cc, initTransportsRank).
 int compare_ranks(Communicator& comm) {
     Room& room = *comm.room;
@@ -261,6 +231,7 @@ int join(const Joining& joining) {
     }
     Room::forget(comm.room->nonce());
     if (int different = compare_ranks(comm)) return different;
+    if (int failed = begin_tuner(comm)) return failed;
     int local_ranks = 0, local_rank = 0;
     for (int r = 0; r < comm.ranks; r++) {
         if (comm.room->seat(r).host != seat.host) continue;
@@ -336,7 +307,7 @@ int enqueue_all(Communicator* comm, const std::vector<Pending>& pending) {
     for (const Pending& p : pending) {
         if (p.comm != comm) continue;
         operations->push_back(p.operation);
-        say_tuning(*comm, p.operation);
+        tune(*comm, operations->back());
         if (std::find(streams.begin(), streams.end(), p.stream) == streams.end())
             streams.push_back(p.stream);
     }

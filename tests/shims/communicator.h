@@ -43,6 +43,7 @@ struct Operation {
     // Of the call's own configuration; null or INT_MIN where it has none.
     const char* algorithm = nullptr;
     int min_ctas = INT_MIN, max_ctas = INT_MIN, cta_policy = INT_MIN;
+    int tuned = 0;  // algorithm, protocol and channels that were chosen, in one number
 };
 
 struct Communicator {
@@ -59,6 +60,7 @@ struct Communicator {
     std::map<void*, const void*> registered;
     std::map<void*, const void*> windows;
     Stream* last_stream = nullptr;
+    void* tuner = nullptr;  // the plugin's context
 };
 
 const Machine* the_machine();  // null where there is no driver

@@ -4,6 +4,7 @@
 #include "config.h"
 #include "log.h"
 #include "setting.h"
+#include "tuning.h"
 
 #include <unistd.h>
 
@@ -120,6 +121,7 @@ int ncclCommDestroy(Communicator* comm) {
         std::fprintf(stderr, "busbw shim: rank %d destroys its communicator while it works\n",
                      comm->rank);
     comm->destroyed = true;
+    end_tuner(*comm);
     say_gone(comm, "Destroy");
     return Ok;
 }
@@ -129,6 +131,7 @@ int ncclCommAbort(Communicator* comm) {
     if (!comm) return Ok;
     comm->aborted = true;
     for (int turn = 0; comm->unfinished && turn < 5000; turn++) usleep(1000);
+    end_tuner(*comm);
     say_gone(comm, "Abort");
     return Ok;
 }

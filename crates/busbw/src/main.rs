@@ -1,5 +1,5 @@
 //! busbw tells you how fast your GPUs really talk, how fast the hardware allows, what stands between the two, and what
-//! to set. This is the program, which carries the net plugin; what it does is [`busbw_cli::main`].
+//! to set. This is the program, which carries its plugins for NCCL; what it does is [`busbw_cli::main`].
 //!
 //! A benchmark is a line: `options -> plan -> launch -> backend -> measure -> record -> render`. Every other command
 //! starts at a record or at a text. The crates, each before those that use it:
@@ -19,10 +19,14 @@
 //! | [`report`](../busbw_report/index.html) | the HTML page |
 //! | [`cli`](../busbw_cli/index.html) | options and commands |
 //! | [`nccl-plugin-busbw`](../nccl_plugin_busbw/index.html) | the net plugin |
+//! | [`tuner-file`](../busbw_tuner_file/index.html), [`nccl-tuner-busbw`](../nccl_tuner_busbw/index.html) | the file of a tuner, and the tuner |
 //!
 //! ARCHITECTURE.md has the picture and the invariants, CONTRIBUTING.md the recipes.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {
-    busbw_cli::main(embedded_files::net_plugin!())
+    busbw_cli::main(busbw_cli::Libraries {
+        net: embedded_files::net_plugin!(),
+        tuner: embedded_files::tuner_plugin!(),
+    })
 }

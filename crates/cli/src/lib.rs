@@ -42,13 +42,13 @@ use std::{ffi::OsString, io::Write, process::ExitCode};
 use anyhow::Result;
 use busbw_core::exit::{Exit, ExitError, print_error};
 use busbw_job::launchers;
-use busbw_runner::{backend, launch, request::Request};
+pub use busbw_runner::embedded::Libraries;
+use busbw_runner::{backend, embedded, launch, request::Request};
 use options::{Command, Environment};
 
-/// The program: reads the command line, runs, says what went wrong, and exits. `net_plugin` is the file of busbw's net
-/// plugin, empty where it could not be built.
-pub fn main(net_plugin: &'static [u8]) -> ExitCode {
-    backend::net::embedded::provide(net_plugin);
+/// The program: reads the command line, runs, says what went wrong, and exits. It carries busbw's plugins.
+pub fn main(plugins: Libraries) -> ExitCode {
+    embedded::provide(plugins);
     let exit = run(std::env::args_os()).unwrap_or_else(|error| {
         if let Some(usage) = error.downcast_ref::<clap::Error>() {
             // Help and version go to stdout with 0, mistakes to stderr with 2.

@@ -35,7 +35,7 @@ pub(crate) use grammar::grammar;
 pub use installing::{CompletionsArguments, ManArguments};
 pub use launching::LaunchingArguments;
 pub use planning::{BadOption, HostResources, plan, record_place};
-pub use plugins::{CheckArguments, PluginArguments, PluginCommand};
+pub use plugins::{CheckArguments, PluginArguments, PluginCommand, PluginKind};
 pub use reading_commands::{
     AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
     TopoArguments,

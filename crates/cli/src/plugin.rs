@@ -1,5 +1,5 @@
-//! `busbw plugin`: busbw's own net plugin as a file, and a look at any.
-//! Not the plugin itself (crates/nccl-plugin-busbw), and not measuring one (`busbw_runner::backend::net`).
+//! `busbw plugin`: busbw's own plugins as files, and a look at any net plugin.
+//! Not the plugins themselves (crates/nccl-plugin-busbw, crates/nccl-tuner-busbw), and not measuring one (`busbw_runner::backend::net`).
 
 mod check;
 
@@ -10,8 +10,9 @@ use std::io::Write;
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use crate::options::{PluginArguments, PluginCommand};
+use crate::options::{PluginArguments, PluginCommand, PluginKind};
 use busbw_render::answer;
+use busbw_runner::embedded::{self, Plugin};
 
 /// Runs the command.
 ///
@@ -19,8 +20,11 @@ use busbw_render::answer;
 /// A file cannot be written, or a process cannot be started.
 pub fn run(arguments: &PluginArguments) -> Result<Exit> {
     match &arguments.command {
-        PluginCommand::Path => {
-            let path = busbw_runner::backend::net::embedded::path()?;
+        PluginCommand::Path { plugin } => {
+            let path = embedded::path(match plugin {
+                PluginKind::Net => Plugin::Net,
+                PluginKind::Tuner => Plugin::Tuner,
+            })?;
             answer::answer(|out, _| writeln!(out, "{}", path.display()))?;
             Ok(Exit::Ok)
         }

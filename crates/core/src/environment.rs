@@ -23,6 +23,10 @@ pub const INTERFACE: &str = "BUSBW_INTERFACE";
 pub const JOB_SECRET: &str = "BUSBW_JOB_SECRET";
 /// The hosts of a job in the order in which they are filled, set for its processes.
 pub const HOSTS: &str = "BUSBW_HOSTS";
+/// The file by which busbw's tuner chooses, with its hash: `FILE#sha256=<64 hex>`.
+pub const TUNER: &str = "BUSBW_TUNER";
+/// The library of a tuner that busbw's asks where its file has no entry.
+pub const TUNER_BEFORE: &str = "BUSBW_TUNER_BEFORE";
 /// Set for processes whose outputs another busbw writes.
 pub const RELAYED: &str = "BUSBW_RELAYED";
 /// Set for launches of a sweep: the variables that it sets, with commas between them.
@@ -43,7 +47,7 @@ pub enum SetBy {
 }
 
 /// Every variable of the program with who sets it and what it does. The net plugin's own are in docs/plugin.md.
-pub const VARIABLES: [(&str, SetBy, &str); 15] = [
+pub const VARIABLES: [(&str, SetBy, &str); 17] = [
     (NCCL, SetBy::User, "the file of NCCL, such as /opt/nccl/lib/libnccl.so.2 (`--nccl`)"),
     (RCCL, SetBy::User, "the file of RCCL (`--nccl`)"),
     (CUDA, SetBy::User, "the file of CUDA's driver"),
@@ -67,6 +71,16 @@ pub const VARIABLES: [(&str, SetBy, &str); 15] = [
         "a secret that all processes of a job have, by which they authenticate; set by busbw with `--launcher` and -H",
     ),
     (FAKE, SetBy::User, "for tests: a file with what settings do to the times of `--backend fake`"),
+    (
+        TUNER,
+        SetBy::User,
+        "the file by which busbw's tuner chooses, with its hash: `FILE#sha256=<64 hex>`; the same on all ranks ([tuner](tuner.md))",
+    ),
+    (
+        TUNER_BEFORE,
+        SetBy::User,
+        "the library of a tuner that busbw's tuner asks where its file has no entry",
+    ),
     (HOSTS, SetBy::Busbw, "the hosts of -H, in the order in which they are filled"),
     (RELAYED, SetBy::Busbw, "1: this process's rows go to the busbw that started the job"),
     (SWEPT, SetBy::Busbw, "the variables that a sweep sets for this launch"),

@@ -1,4 +1,5 @@
-//! Files that the program carries, compressed while it is compiled: `net_plugin!()` and `deflated!("FILE")`.
+//! Files that the program carries, compressed while it is compiled: `net_plugin!()`,
+//! `tuner_plugin!()` and `deflated!("FILE")`.
 //! Not what unpacks them: whoever uses one calls `miniz_oxide::inflate::decompress_to_vec_zlib`.
 #![forbid(unsafe_code)]
 
@@ -18,7 +19,13 @@ pub fn deflated(path: TokenStream) -> TokenStream {
 /// clippy, rustdoc), because then there is no library, and for targets that have no shared libraries.
 #[proc_macro]
 pub fn net_plugin(_: TokenStream) -> TokenStream {
-    rust(plugin::expression(&plugin::arguments()))
+    rust(plugin::expression(plugin::NET, &plugin::arguments()))
+}
+
+/// The tuner's shared library, likewise.
+#[proc_macro]
+pub fn tuner_plugin(_: TokenStream) -> TokenStream {
+    rust(plugin::expression(plugin::TUNER, &plugin::arguments()))
 }
 
 fn rust(expression: Result<String, String>) -> TokenStream {

@@ -1,7 +1,8 @@
-//! The net plugin's shared library, as cargo has built it for the program that asks for it.
-//! Not the plugin (`nccl-plugin-busbw`), and not what is done with its bytes (`busbw_runner::backend::net::embedded`).
+//! A plugin's shared library, as cargo has built it for the program that asks for it.
+//! Not the plugins (`nccl-plugin-busbw`, `nccl-tuner-busbw`), and not what is done with their bytes
+//! (`busbw_runner::embedded`).
 //!
-//! Stable cargo gives a program no other crate's shared library (artifact dependencies are unstable). But the plugin's
+//! Stable cargo gives a program no other crate's shared library (artifact dependencies are unstable). But a plugin's
 //! crate is a library for Rust as well as a shared one: for a crate that depends on it cargo builds both at once, and
 //! first, with the program's target, linker, flags and profile, and tells rustc where the former is
 //! (`--extern nccl_plugin_busbw=DIR/libnccl_plugin_busbw.rlib`). The latter lies beside it. So nothing is compiled
@@ -14,8 +15,10 @@ use std::{
 
 use super::deflated;
 
-/// The plugin's crate, by its name in rustc's arguments.
-const CRATE: &str = "nccl_plugin_busbw";
+/// The net plugin's crate, by its name in rustc's arguments.
+pub(super) const NET: &str = "nccl_plugin_busbw";
+/// The tuner's crate.
+pub(super) const TUNER: &str = "nccl_tuner_busbw";
 
 /// The compiler's own command line. Where it would be too long for the system, cargo puts it into a file.
 pub(super) fn arguments() -> Vec<String> {
@@ -27,23 +30,24 @@ pub(super) fn arguments() -> Vec<String> {
     each.collect()
 }
 
-/// The bytes as an expression.
+/// The bytes of a crate's library as an expression.
 ///
 /// # Errors
 /// A program that is linked, and a library that is not where it must be.
-pub(super) fn expression(arguments: &[String]) -> Result<String, String> {
+pub(super) fn expression(crate_name: &str, arguments: &[String]) -> Result<String, String> {
     if !values(arguments, "--emit").any(|what| what.split(',').any(links)) {
         return Ok("{ const NONE: &[u8] = &[]; NONE }".to_owned());
     }
-    let library = values(arguments, "--extern").find_map(beside).ok_or_else(|| {
-        format!("rustc is not told where {CRATE} is: the package must depend on nccl-plugin-busbw")
+    let package = crate_name.replace('_', "-");
+    let library = values(arguments, "--extern").find_map(|told| beside(crate_name, told));
+    let library = library.ok_or_else(|| {
+        format!("rustc is not told where {crate_name} is: the package must depend on {package}")
     })?;
     let file = library.to_str().ok_or("the target directory's name is not UTF-8")?;
     let bytes = if library.is_file() {
         deflated::expression(file)?
     } else {
-        let why =
-            format!("cargo has built no shared library of nccl-plugin-busbw: there is no {file}");
+        let why = format!("cargo has built no shared library of {package}: there is no {file}");
         format!("{{ compile_error!({why:?}); &[] }}")
     };
     Ok(format!(
@@ -70,11 +74,11 @@ fn values<'a>(arguments: &'a [String], option: &'a str) -> impl Iterator<Item = 
     })
 }
 
-/// The shared library, of "name=file" or "options:name=file" if the name is the plugin's.
-fn beside(told: &str) -> Option<PathBuf> {
+/// The shared library, of "name=file" or "options:name=file" if the name is the crate's.
+fn beside(crate_name: &str, told: &str) -> Option<PathBuf> {
     let (name, file) = told.split_once('=')?;
     let name = name.rsplit(':').next()?;
-    (name == CRATE).then(|| Path::new(file).with_extension("so"))
+    (name == crate_name).then(|| Path::new(file).with_extension("so"))
 }
 
 #[cfg(test)]
@@ -85,13 +89,13 @@ mod tests {
 
     fn told(words: &str) -> Result<String, String> {
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        expression(&words)
+        expression(NET, &words)
     }
 
     #[test]
     fn what_is_not_linked_needs_no_library() {
         for emit in ["--emit=dep-info,metadata", "--emit metadata", "--crate-name busbw"] {
-            let words = format!("rustc {emit} --extern {CRATE}=/nowhere/lib{CRATE}-1.rmeta");
+            let words = format!("rustc {emit} --extern {NET}=/nowhere/lib{NET}-1.rmeta");
             assert!(told(&words).unwrap().contains("NONE"), "{emit}");
         }
     }
@@ -100,16 +104,17 @@ mod tests {
     fn the_library_lies_beside_the_one_for_rust() {
         let here = concat!(env!("CARGO_MANIFEST_DIR"), "/src/lib.rs");
         assert_eq!(
-            beside(&format!("{CRATE}=/a/lib{CRATE}.rlib")).unwrap(),
-            Path::new("/a").join(format!("lib{CRATE}.so"))
+            beside(NET, &format!("{NET}=/a/lib{NET}.rlib")).unwrap(),
+            Path::new("/a").join(format!("lib{NET}.so"))
         );
         assert_eq!(
-            beside(&format!("priv,noprelude:{CRATE}=/a/b.rlib")).unwrap(),
+            beside(NET, &format!("priv,noprelude:{NET}=/a/b.rlib")).unwrap(),
             Path::new("/a/b.so")
         );
-        assert_eq!(beside("serde=/a/libserde.rlib"), None);
+        assert_eq!(beside(TUNER, &format!("{NET}=/a/b.rlib")), None);
+        assert_eq!(beside(NET, "serde=/a/libserde.rlib"), None);
         for emit in ["--emit=dep-info,link", "--emit dep-info,metadata,link", "--emit=link=/a/b"] {
-            let absent = told(&format!("rustc {emit} --extern {CRATE}={here}")).unwrap();
+            let absent = told(&format!("rustc {emit} --extern {NET}={here}")).unwrap();
             assert!(absent.contains("compile_error"), "{absent}");
             let why = told(&format!("rustc {emit} --extern serde={here}")).unwrap_err();
             assert!(why.contains("must depend on"), "{why}");
@@ -118,8 +123,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("lib.so"), "bytes").unwrap();
         let rlib = folder.join("lib.rlib");
-        let there =
-            told(&format!("rustc --emit=link --extern {CRATE}={}", rlib.display())).unwrap();
+        let there = told(&format!("rustc --emit=link --extern {NET}={}", rlib.display())).unwrap();
         fs::remove_dir_all(&folder).unwrap();
         assert!(there.contains("include_bytes!") && there.contains("lib.so"), "{there}");
         assert!(there.contains("b\""), "{there}");

@@ -60,6 +60,8 @@ pub struct JoinRequest {
     pub arguments: Vec<String>,
     /// The backend that its arguments and its machine lead to; empty where it runs no ranks.
     pub backend: String,
+    /// What its ranks' tuner chooses by, as variables; empty where none is asked for.
+    pub tuner: String,
     /// The numbers of all processes of its host, where the launcher's variables tell and they are
     /// consecutive.
     pub processes_of_host: Option<Range<usize>>,

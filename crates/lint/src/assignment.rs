@@ -1,7 +1,7 @@
 //! What a NAME=value setting is, and which names could be meant for NCCL, its relatives or UCX.
 //! It does not know the places where settings stand; `commands` and `yaml` do.
 
-use busbw_core::finding::Place;
+use busbw_core::{environment, finding::Place};
 
 use super::known::tables;
 use crate::nearest::distance;
@@ -55,8 +55,11 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// Whether the name is meant for NCCL, RCCL, NCCLX or UCX, rightly spelt or not.
+/// Whether the name is meant for NCCL, RCCL, NCCLX or UCX, rightly spelt or not, or for busbw's tuner in them.
 pub(crate) fn is_ours(name: &str) -> bool {
+    if [environment::TUNER, environment::TUNER_BEFORE].contains(&name) {
+        return true;
+    }
     if ["NCCL_", "UCX_", "RCCL_", "NCCLX_"].iter().any(|family| name.starts_with(family)) {
         return true;
     }

@@ -6,6 +6,7 @@ mod exports;
 mod handed_on;
 mod names;
 mod not_exported;
+mod own_tuner;
 mod pairs;
 mod prefixes;
 mod rccl;
@@ -48,6 +49,7 @@ pub(super) fn check_settings(document: &Document, options: &Options) -> Vec<Find
         findings.extend(pairs::check(&view));
         findings.extend(devices::check(&view));
         findings.extend(tuner_files::check(&view, document));
+        findings.extend(own_tuner::check(&view));
     }
     findings
 }

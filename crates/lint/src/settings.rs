@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use busbw_core::environment;
+
 use super::assignment::Assignment;
 use super::document::Document;
 
@@ -42,6 +44,7 @@ fn is_compared(name: &str) -> bool {
         || name.starts_with("NCCL_NET")
         || name.starts_with("NCCL_TUNER_")
         || name.starts_with("NCCLX_TUNER_")
+        || name == environment::TUNER
         || matches!(name, "UCX_NET_DEVICES" | "NCCL_SOCKET_IFNAME")
         || matches!(name, "NCCL_SOCKET_NTHREADS" | "NCCL_NSOCKS_PERTHREAD")
 }

@@ -78,7 +78,7 @@ done
 
 #[test]
 fn settings_in_real_use_raise_no_alarm() {
-    let sane: [&[(&str, &str)]; 24] = [
+    let sane: [&[(&str, &str)]; 25] = [
         &[],
         &[("PATH", "/bin"), ("HOME", "/root"), ("NAME", "x"), ("LS_COLORS", "“")],
         &[("NCCL_DEBUG", "INFO")],
@@ -97,6 +97,7 @@ fn settings_in_real_use_raise_no_alarm() {
         &[("NCCL_TESTS_DEVICE", "0"), ("NCCL_TESTS_SPLIT", "MOD 2"), ("NCCL_TESTS_MIN_BW", "300")],
         &[("NCCL_TESTS_SPLIT_MASK", "7"), ("NCCL_TESTS_ALLTOALLV_MATRIX_FILE", "/m.txt")],
         &[("NCCL_TUNER_CONFIG_FILE", "/etc/t.csv"), ("NCCL_TOPO_FILE", "/etc/topo.xml")],
+        &[("NCCL_TUNER_PLUGIN", "/root/.cache/busbw/tuner/5c38/libnccl-tuner-busbw.so")],
         &[("NCCL_OFI_X", "1"), ("OFI_NCCL_PROTOCOL", "RDMA"), ("FI_PROVIDER", "efa")],
         &[("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "eth1"), ("NCCL_FASTRAK_IFNAME", "eth1,eth2")],
         &[("RCCL_MSCCL_ENABLE", "0"), ("UCC_TLS", "cuda,ucp"), ("UCCL_NUM_ENGINES", "4")],

@@ -2,12 +2,13 @@
 //! format of what busbw's net plugin counts, which the plugin writes and the program reads.
 //! Not calling them (`busbw-ffi`), and no plugin (`nccl-plugin-busbw`).
 //!
-//! A kind of plugin is a module: [`net`]; tuner and profiler tables get modules of their own beside it.
+//! A kind of plugin is a module: [`net`], [`tuner`]; the profiler's tables get one of their own beside them.
 #![forbid(unsafe_code)]
 
 pub mod net;
 /// What busbw's net plugin counted.
 pub mod net_stats;
+pub mod tuner;
 
 use std::ffi::{c_char, c_int, c_ulong};
 
@@ -53,4 +54,6 @@ pub mod subsystem {
     pub const INIT: c_ulong = 0x1;
     /// NCCL_NET.
     pub const NET: c_ulong = 0x10;
+    /// NCCL_TUNING.
+    pub const TUNING: c_ulong = 0x40;
 }

@@ -4,6 +4,8 @@
 
 /// The backends, which move the bytes.
 pub mod backend;
+/// busbw's plugins for NCCL, as files.
+pub mod embedded;
 /// Starts and supervises ranks.
 pub mod launch;
 /// The measurement of one rank thread.

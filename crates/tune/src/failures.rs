@@ -142,7 +142,7 @@ fn explanation(open: &[&Point], ran: &[&Point], default: &Point) -> Option<Vec<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objective::Call;
+    use crate::call::Call;
     use crate::{
         space::{Scope, Variable},
         trial::{Purpose, Trial},

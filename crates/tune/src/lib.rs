@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod call;
 pub mod catalogue;
 mod compared;
 mod failures;
@@ -15,9 +16,10 @@ mod trial;
 /// A tuning as data.
 pub mod tuned;
 
+pub use call::Call;
 pub use compared::{Compared, MIN_GAIN};
 pub use failures::{Disqualified, Suspected};
-pub use objective::{Call, Goal, Objective};
+pub use objective::{Goal, Objective};
 pub use outcome::{Advice, AtCall, Choice, Found, OwnGain, Report};
 pub use search::{Best, Budget, Climbed, End, Rung, Search, SearchError, Settings, Step, Strategy};
 pub use space::{Assignment, Need, Point, Scope, Space, SpaceError, Variable};

@@ -3,16 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::trial::Finished;
-
-/// A collective, or a test of messages, at one size.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Call {
-    /// Its name, such as `all_reduce`.
-    pub operation: String,
-    /// Bytes, as the size column of its table counts them.
-    pub size: u64,
-}
+use crate::{call::Call, trial::Finished};
 
 /// What the user wants to be fast.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -5,9 +5,10 @@ use busbw_stats::median;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    call::Call,
     compared::Compared,
     failures::{Disqualified, Suspected, disqualified, suspected},
-    objective::{Call, Goal},
+    objective::Goal,
     search::{Climbed, End, Final, Role, Search},
     space::Assignment,
 };
@@ -90,6 +91,8 @@ pub struct Report {
     pub choices: Vec<Choice>,
     /// The rungs of the ladder, in their order; empty without one.
     pub rungs: Vec<Climbed>,
+    /// Rungs for which the budget had no launches.
+    pub rungs_unreached: Vec<String>,
     /// What failed.
     pub disqualified: Vec<Disqualified>,
     /// Values that failed environments have in common.
@@ -99,6 +102,11 @@ pub struct Report {
 }
 
 impl Search {
+    /// Whether anything but the defaults was launched.
+    fn has_tried(&self) -> bool {
+        self.history().iter().any(|one| !one.trial.environment.is_empty())
+    }
+
     /// The outcome; `None` while the search has not ended.
     #[must_use]
     pub fn outcome(&self) -> Option<Report> {
@@ -107,6 +115,8 @@ impl Search {
             advice: match end {
                 End::BaselineFails => Advice::Repair,
                 End::NotCompared => Advice::Undecided,
+                // Of what was not tried nothing is known.
+                End::NothingFound if !self.has_tried() => Advice::Undecided,
                 End::NothingFound | End::Compared => Advice::Leave,
             },
             environment: Vec::new(),
@@ -116,6 +126,7 @@ impl Search {
             calls: Vec::new(),
             choices: Vec::new(),
             rungs: self.climbed().to_vec(),
+            rungs_unreached: self.unreached().to_vec(),
             disqualified: disqualified(self.history()),
             suspected: suspected(self.space(), self.history()),
             trials: self.history().len(),
@@ -132,6 +143,10 @@ impl Report {
     #[must_use]
     pub fn sentence(&self) -> String {
         match (self.advice, &self.best) {
+            (Advice::Undecided, _) if self.within == 0.0 => {
+                "nothing was tried: the time or the number of launches is too small for it"
+                    .to_owned()
+            }
             (Advice::Undecided, _) => format!(
                 "the best that was found may be up to {:.1} % faster than the defaults, and the launches that were left could not compare them: allow more of them",
                 100.0 * self.within

@@ -63,6 +63,8 @@ pub enum Strategy {
     Races,
     /// These rungs, in this order: each is compared with what was kept before it, and kept where that says so.
     Ladder(Vec<Rung>),
+    /// Nothing is searched: this is compared with the defaults.
+    Compare(Vec<Assignment>),
 }
 
 /// What a search is about.
@@ -370,6 +372,9 @@ impl Search {
                 self.begin_climb();
             }
             Phase::Climb => self.go_on_climbing(),
+            Phase::Start if matches!(self.settings.strategy, Strategy::Compare(_)) => {
+                self.begin_final();
+            }
             Phase::Start | Phase::Explore => self.explore(),
             Phase::Race(race) => self.go_on(race),
             Phase::Final => self.go_on_finally(),

@@ -5,7 +5,7 @@ use busbw_stats::median;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    objective::Call,
+    call::Call,
     space::{Assignment, Point},
 };
 

@@ -5,8 +5,8 @@ use busbw_core::finding::Finding;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    call::Call,
     catalogue::Waived,
-    objective::Call,
     outcome::Report,
     space::Assignment,
     trial::{Failed, Finished, Purpose},
@@ -48,12 +48,20 @@ pub struct Tuned {
     pub outcome: Option<Report>,
     /// What follows for each call within that environment; `None` where nothing chooses by call here.
     pub by_call: Option<Report>,
+    /// The lines of the tuner's file that follows from it; empty where no choice is worth it.
+    pub tuner_file: Vec<String>,
+    /// The environment and that file together, against the defaults; `None` where there is no file.
+    pub with_file: Option<Report>,
+    /// What to set so that NCCL chooses by the file; empty without one.
+    pub file_settings: Vec<Assignment>,
     /// What remains between the recommendation and the limit of the hardware: a sentence a collective.
     pub remains: Vec<String>,
     /// Every launch.
     pub history: Vec<TunedLaunch>,
     /// Every launch of the search by call.
     pub history_by_call: Vec<TunedLaunch>,
+    /// Every launch of the comparison with the file.
+    pub history_with_file: Vec<TunedLaunch>,
 }
 
 /// The result in a text; `None` where it is none, of a tuning that has not ended, or of another form.

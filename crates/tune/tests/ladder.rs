@@ -128,6 +128,24 @@ fn a_cut_compares_what_was_kept_so_far() {
 }
 
 #[test]
+fn a_small_budget_says_what_it_did_not_reach() {
+    let mut landscape = Landscape::draw(2, Kind::Common);
+    let all = rungs(&landscape.space);
+    let mut search = ladder(&landscape, all.clone(), 60);
+    run::to_end(&mut search, &mut landscape, 0);
+    let report = search.outcome().unwrap();
+    assert!(report.trials <= 60);
+    assert_eq!(report.rungs.len() + report.rungs_unreached.len(), all.len());
+    assert!(!report.rungs.is_empty() && !report.rungs_unreached.is_empty());
+    // Too few for any rung: nothing is known of what was not tried.
+    let mut search = ladder(&landscape, all, 25);
+    run::to_end(&mut search, &mut landscape, 0);
+    let report = search.outcome().unwrap();
+    assert_eq!((report.advice, report.trials), (Advice::Undecided, 3));
+    assert!(report.sentence().contains("nothing was tried"));
+}
+
+#[test]
 fn a_rung_of_another_space_is_refused() {
     let landscape = Landscape::draw(1, Kind::Common);
     let one = Assignment { name: "NCCL_ALGO".to_owned(), value: Some("Ring".to_owned()) };

@@ -8,7 +8,7 @@ mod support;
 use busbw_tune::{Objective, Outcome, Point, Search, Trial};
 use proptest::prelude::*;
 use support::{
-    landscape::{Kind, Landscape, calls},
+    landscape::{Kind, Landscape, SIZES, calls},
     run,
 };
 
@@ -99,6 +99,25 @@ fn the_limit_of_time_and_a_cut_lead_to_the_final_comparison() {
     search.cut();
     run::to_end(&mut search, &mut landscape, 0);
     assert!(search.history().len() < 220 && search.outcome().is_some());
+}
+
+#[test]
+fn what_is_given_is_compared_and_nothing_else_is_tried() {
+    for seed in [4, 8] {
+        let mut landscape = Landscape::draw(seed, Kind::Common);
+        let best = landscape.space.environment(&landscape.optimum().1);
+        let settings = busbw_tune::Settings {
+            objective: Landscape::objective(),
+            strategy: busbw_tune::Strategy::Compare(best.clone()),
+            budget: busbw_tune::Budget { trials: 60, seconds: None },
+            seed: 1,
+        };
+        let mut search = Search::new(landscape.space.clone(), settings).unwrap();
+        run::to_end(&mut search, &mut landscape, 0);
+        let report = search.outcome().unwrap();
+        assert_eq!((report.advice, &report.environment), (busbw_tune::Advice::Set, &best));
+        assert_eq!(report.calls.len(), SIZES.len());
+    }
 }
 
 #[test]

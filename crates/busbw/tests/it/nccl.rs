@@ -12,4 +12,5 @@ mod refusal;
 mod rocm;
 mod scale;
 mod shims;
+mod tuner;
 mod variants;

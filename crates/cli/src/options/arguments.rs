@@ -253,6 +253,10 @@ pub struct BenchArguments {
     /// the word in libnccl-net-WORD.so [default: busbw with --backend net, else what NCCL finds]
     #[arg(long, value_name = "PLUGIN", help_heading = "Libraries and devices")]
     pub net: Option<String>,
+    /// File of a tuner, by which NCCL takes algorithm, protocol and channels for each size; `busbw tune --show FILE` prints
+    /// what it chooses [default: BUSBW_TUNER, if NCCL_TUNER_PLUGIN names busbw's tuner]
+    #[arg(long, value_name = "FILE", help_heading = "Libraries and devices")]
+    pub tuner: Option<PathBuf>,
     /// Memory of the buffers with --backend mpi: host, gpu, or one for each end of a pair, such as
     /// gpu,host. gpu needs an MPI that reports support for GPU buffers [default: host]
     #[arg(long, value_name = "WHERE", value_parser = buffers, help_heading = "Libraries and devices")]

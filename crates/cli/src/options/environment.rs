@@ -1,8 +1,9 @@
 //! The environment variables that busbw itself reads, one documented field each.
-//! Not NCCL's and UCX's own, but for two that make an option void: those go to the libraries, to the record and to `busbw_lint`.
+//! Not NCCL's and UCX's own, but for two that make an option void and one that `--tuner` sets: those go to the libraries, to the record and to `busbw_lint`.
 
-use busbw_core::environment::{BACKEND, NO_RECORD, RELAYED};
+use busbw_core::environment::{BACKEND, NO_RECORD, RELAYED, TUNER, TUNER_BEFORE};
 use busbw_job::launched::Launched;
+use busbw_runner::backend::nccl::tuner::NCCL_TUNER_PLUGIN;
 
 /// Our part of the environment.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -25,6 +26,12 @@ pub struct Environment {
     pub traffic_summary: Option<String>,
     /// Those of NCCL_ALGO and NCCL_PROTO that are set: NCCL then chooses by them alone.
     pub choosing: Vec<&'static str>,
+    /// BUSBW_TUNER: the file by which busbw's tuner chooses, with its hash.
+    pub tuner: Option<String>,
+    /// BUSBW_TUNER_BEFORE: the library of the tuner that it asks elsewhere.
+    pub tuner_before: Option<String>,
+    /// NCCL_TUNER_PLUGIN: the tuner that NCCL loads.
+    pub tuner_plugin: Option<String>,
     /// BUSBW_BACKEND: the backend where the options name none.
     pub backend: Option<String>,
     /// BUSBW_NO_RECORD: 1 writes no record.
@@ -55,6 +62,9 @@ impl Environment {
                 .into_iter()
                 .filter(|name| lookup(name).is_some_and(|value| !value.is_empty()))
                 .collect(),
+            tuner: lookup(TUNER).filter(|value| !value.is_empty()),
+            tuner_before: lookup(TUNER_BEFORE).filter(|value| !value.is_empty()),
+            tuner_plugin: lookup(NCCL_TUNER_PLUGIN).filter(|value| !value.is_empty()),
             backend: lookup(BACKEND).filter(|name| !name.trim().is_empty()),
             no_record: is_set(NO_RECORD),
             relayed: is_set(RELAYED),

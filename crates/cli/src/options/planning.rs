@@ -18,6 +18,7 @@ mod part;
 mod ranks;
 mod request;
 mod timing;
+mod tuner;
 mod values;
 mod variables;
 mod variants;
@@ -40,7 +41,10 @@ use super::{
     arguments::Binding,
     table_form::{release_of, units_of},
 };
-use busbw_runner::request::{Output, Request};
+use busbw_runner::{
+    backend::{Resources, nccl::tuner::Tuner},
+    request::{Output, Request},
+};
 
 pub use request::{BadOption, HostResources, record_place};
 
@@ -73,6 +77,8 @@ pub fn plan(
     part.remarks.extend(gpus::kernels(arguments)?);
     let waived = waived(&asked, &ranks, &mut part);
     let mut remarks = std::mem::take(&mut part.remarks);
+    let tuner = tuner::wanted(&asked, &ranks)?;
+    remarks.extend(tuner.as_ref().and_then(Tuner::remark));
     let plan = assemble(&asked, &ranks, part, timing)?;
     units_of(benchmark, style, plan.latency, arguments.units).map_err(BadOption::new)?;
     remarks.extend(gpus::checked(arguments, &plan, ranks.gpus)?);
@@ -86,7 +92,7 @@ pub fn plan(
         waived,
         remarks,
         preamble: gpus::absence(&asked).map(|_| "# host memory, no GPU".to_owned()),
-        resources: ranks.resources(),
+        resources: Resources { tuner, ..ranks.resources() },
         output: if environment.relayed { Output::Json } else { arguments.output() },
         talk: arguments.talk(),
         json_report: arguments.json_report.clone().filter(|_| !environment.relayed),

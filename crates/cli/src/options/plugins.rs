@@ -1,7 +1,7 @@
 //! Options of `busbw plugin`.
 //! Not the plugin.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 /// `busbw plugin`.
 #[derive(Debug, Clone, Args)]
@@ -14,10 +14,24 @@ pub struct PluginArguments {
 /// What can be done.
 #[derive(Debug, Clone, Subcommand)]
 pub enum PluginCommand {
-    /// Write busbw's net plugin out, and print its path: NCCL_NET_PLUGIN=$(busbw plugin path)
-    Path,
+    /// Write a plugin of busbw's out, and print its path: NCCL_NET_PLUGIN=$(busbw plugin path),
+    /// NCCL_TUNER_PLUGIN=$(busbw plugin path tuner)
+    Path {
+        /// Which one
+        #[arg(value_name = "PLUGIN", default_value = "net")]
+        plugin: PluginKind,
+    },
     /// Hold a net plugin against what NCCL expects of it, rule by rule
     Check(CheckArguments),
+}
+
+/// A plugin of busbw's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PluginKind {
+    /// The network, for NCCL_NET_PLUGIN
+    Net,
+    /// The choice by size, for NCCL_TUNER_PLUGIN
+    Tuner,
 }
 
 /// `busbw plugin check`.

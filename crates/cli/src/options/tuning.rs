@@ -8,6 +8,9 @@ use clap::{Args, Command as Grammar};
 
 use super::{checking::duration, own_words::OwnWords};
 
+/// Seconds of a search and of a ladder where the user says nothing.
+const SEARCH_S: f64 = 300.0;
+const LADDER_S: f64 = 600.0;
 /// The most collectives of one search.
 const MAX_COLLECTIVES: usize = 16;
 
@@ -17,9 +20,9 @@ pub struct TuneArguments {
     /// Search all settings together, by a model of what was measured, instead of rung by rung
     #[arg(long)]
     pub search: bool,
-    /// Time for all of it: 5m, 1h; the final comparison of what was found may take some of it
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
-    pub time: f64,
+    /// Time for all of it [default: 10m; with --search 5m]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub time: Option<f64>,
     /// Launches at most, the final comparison among them
     #[arg(
         long,
@@ -50,6 +53,27 @@ pub struct TuneArguments {
     /// Go on with an interrupted one: the file that it named [default: a new one]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["search", "values", "seed", "trials"])]
     pub resume: Option<PathBuf>,
+    /// Print what a tuner's file makes NCCL choose, and launch nothing [default: tune]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["search", "resume"])]
+    pub show: Option<PathBuf>,
+    /// Of --show, for communicators of so many ranks [default: all]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "show",
+        hide_short_help = true,
+        long_help = "Of --show, for communicators of so many ranks [default: all]"
+    )]
+    pub ranks: Option<u32>,
+    /// Of --show, for communicators of so many nodes [default: all]
+    #[arg(
+        long,
+        value_name = "M",
+        requires = "show",
+        hide_short_help = true,
+        long_help = "Of --show, for communicators of so many nodes [default: all]"
+    )]
+    pub nodes: Option<u32>,
     /// Print one JSON object, with every launch
     #[arg(long)]
     pub json: bool,
@@ -67,6 +91,13 @@ pub struct TuneArguments {
     /// Where ranks are started (-H, --launcher), --backend, and the collectives' options (-b 1M -e 1G)
     #[arg(value_name = "OPTIONS", last = true)]
     pub bench: Vec<OsString>,
+}
+
+impl TuneArguments {
+    /// Seconds for all of it.
+    pub fn seconds(&self) -> f64 {
+        self.time.unwrap_or(if self.search { SEARCH_S } else { LADDER_S })
+    }
 }
 
 /// The command's word.

@@ -53,14 +53,14 @@ pub(super) fn may(arguments: &TuneArguments, job: &Job<'_>, leader: Option<&Lead
     let consent = Consent {
         given: arguments.shared,
         option: "--shared loads them",
-        within_s: arguments.time,
+        within_s: arguments.seconds(),
     };
     let refused = |text: String| ExitError::new(Exit::Impossible, text);
     consent.ask(&busy).map_err(refused)?;
     let what = format!(
         "up to {} in about {:.0} s: {} on {} of {}; ranks send about {} in each",
         count(arguments.trials as u64, "launch").replace("launchs", "launches"),
-        arguments.time,
+        arguments.seconds(),
         count(plan.ranks() as u64, "rank"),
         plan.backend.name(),
         count(hosts.len().max(1) as u64, "host"),

@@ -11,7 +11,7 @@ use busbw_core::{
 use busbw_runner::outputs;
 use busbw_store as store;
 use busbw_tune::{
-    Search,
+    Assignment, Search,
     catalogue::Waived,
     tuned::{SCHEMA, Tuned, TunedLaunch},
 };
@@ -43,7 +43,14 @@ pub(super) struct State {
     pub(super) search: Search,
     /// The search for the best of each call within that environment.
     pub(super) by_call: Option<Search>,
+    /// The file of what is best by call.
+    pub(super) tuner_file: String,
+    /// The comparison of environment and file with the defaults.
+    pub(super) with_file: Option<Search>,
+    pub(super) file_settings: Vec<Assignment>,
     pub(super) remains: Vec<String>,
+    /// Nodes of the first communicator, where NCCL's log says so.
+    pub(super) nodes: Option<u32>,
     pub(super) interrupted: bool,
 }
 
@@ -65,7 +72,11 @@ impl State {
             rungs_left_out: Vec::new(),
             search,
             by_call: None,
+            tuner_file: String::new(),
+            with_file: None,
+            file_settings: Vec::new(),
             remains: Vec::new(),
+            nodes: None,
             interrupted: false,
         }
     }
@@ -111,7 +122,10 @@ impl State {
             search.history().iter().map(TunedLaunch::from).collect()
         };
         let history_by_call = self.by_call.as_ref().map(of).unwrap_or_default();
+        let history_with_file = self.with_file.as_ref().map(of).unwrap_or_default();
         let history = of(&self.search);
+        let all = history.iter().chain(&history_by_call).chain(&history_with_file);
+        let took_s = all.map(|one| one.took_s).sum();
         Tuned {
             tune_schema: SCHEMA,
             busbw: self.busbw.clone(),
@@ -121,16 +135,20 @@ impl State {
             backend: self.backend.clone(),
             ranks: self.ranks,
             nccl: self.nccl.clone(),
-            took_s: history.iter().chain(&history_by_call).map(|one| one.took_s).sum(),
+            took_s,
             interrupted: self.interrupted,
             before: self.before.clone(),
             variables_left_out: self.variables_left_out.clone(),
             rungs_left_out: self.rungs_left_out.clone(),
             outcome: self.search.outcome(),
             by_call: self.by_call.as_ref().and_then(Search::outcome),
+            tuner_file: self.tuner_file.lines().map(str::to_owned).collect(),
+            with_file: self.with_file.as_ref().and_then(Search::outcome),
+            file_settings: self.file_settings.clone(),
             remains: self.remains.clone(),
             history,
             history_by_call,
+            history_with_file,
         }
     }
 }

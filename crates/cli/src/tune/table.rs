@@ -22,7 +22,8 @@ const MAX_FAILURE_CHARS: usize = 120;
 pub(super) fn table(tuned: &Tuned, colour: bool) -> String {
     let how = if tuned.is_ladder { "the ladder" } else { "a search" };
     let nccl = tuned.nccl.as_ref().map_or(String::new(), |nccl| format!(", NCCL {nccl}"));
-    let launches = (tuned.history.len() + tuned.history_by_call.len()) as u64;
+    let launches =
+        (tuned.history.len() + tuned.history_by_call.len() + tuned.history_with_file.len()) as u64;
     let mut text = format!(
         "# busbw {} tune: {how} with {} on {}{nccl}; {launches} launches in {:.0} s\n",
         tuned.busbw,
@@ -63,6 +64,7 @@ pub(super) fn table(tuned: &Tuned, colour: bool) -> String {
     if let Some(by_call) = &tuned.by_call {
         text.push_str(&choices(by_call));
     }
+    text.push_str(&with_file(tuned));
     text.push_str(&failures(report));
     for line in &tuned.remains {
         let _ = writeln!(text, "# what remains: {}", printable(line));
@@ -85,6 +87,10 @@ fn ladder(report: &Report, tuned: &Tuned) -> String {
         let steps = rung.steps.len().to_string();
         cells.push(vec![rung.name.clone(), steps, is_kept.to_owned(), gained]);
         behind.push(best.map_or("every step failed".to_owned(), |step| set(&step.sets)));
+    }
+    for name in &report.rungs_unreached {
+        cells.push([name.as_str(), "-", "waived", "-"].map(str::to_owned).to_vec());
+        behind.push("no launches were left for it: --time, --trials".to_owned());
     }
     for left_out in &tuned.rungs_left_out {
         let row = [left_out.name.as_str(), "-", "waived", "-"];
@@ -166,6 +172,34 @@ fn choices(report: &Report) -> String {
         true => "#\n# by size: no choice of algorithm or protocol is worth it\n".to_owned(),
         false => format!("#\n# by size, within that environment\n{}", aligned(&cells)),
     }
+}
+
+/// The tuner's file, and what it gives together with the environment.
+fn with_file(tuned: &Tuned) -> String {
+    let Some(report) = &tuned.with_file else { return String::new() };
+    let mut text = calls(report).replacen(
+        "# the recommendation, by size",
+        "# that environment and a tuner's file of these choices, against the defaults, by size",
+        1,
+    );
+    if tuned.file_settings.is_empty() {
+        text.push_str(
+            "# together they are not established as faster: the file is not recommended\n",
+        );
+        return text;
+    }
+    text.push_str("#\n# To choose by size, beside what is to be set: the file is ");
+    let file = tuned.file_settings.iter().find_map(|one| one.value.as_deref()).unwrap_or_default();
+    let path = file.split('#').next().unwrap_or_default();
+    let _ = writeln!(text, "{}, and holds", printable(path));
+    for line in tuned.tuner_file.iter().filter(|line| !line.starts_with('#')) {
+        let _ = writeln!(text, "#   {}", printable(line));
+    }
+    text.push_str("export NCCL_TUNER_PLUGIN=$(busbw plugin path tuner)\n");
+    for one in &tuned.file_settings {
+        let _ = writeln!(text, "export {}", printable(&one.to_string()));
+    }
+    text
 }
 
 /// What was disqualified, and which values are suspected.

@@ -18,6 +18,7 @@ impl JoinRequest {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             arguments: program_and_arguments(args),
             backend: String::new(),
+            tuner: String::new(),
             processes_of_host: launched.processes_of_host(),
             statement: String::new(),
             cores: machine::usable_cores(),
@@ -45,5 +46,22 @@ impl JoinRequest {
             self.host,
             word(&self.arguments, at)
         ))
+    }
+
+    /// How what the tuner of `other` chooses by differs from this one's. Ranks that choose otherwise than others hang,
+    /// or corrupt each other's data.
+    pub(super) fn other_tuner(&self, other: &JoinRequest) -> Option<String> {
+        let said = |tuner: &str| match tuner {
+            "" => "no BUSBW_TUNER".to_owned(),
+            tuner => tuner.to_owned(),
+        };
+        (self.tuner != other.tuner).then(|| {
+            format!(
+                "has {}, and rank 0 on {} has {}: give all hosts the same file, and all processes the same value",
+                said(&other.tuner),
+                self.host,
+                said(&self.tuner)
+            )
+        })
     }
 }

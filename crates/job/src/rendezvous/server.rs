@@ -117,13 +117,15 @@ impl RendezvousServer {
             .then(|| format!("control over {}", interface::describe(addresses, &all)))
     }
 
-    /// Waits until all workers have joined, or `stop` returns true.
+    /// Waits until all workers have joined, or `stop` returns true. `tuner` is what this process's ranks' tuner chooses
+    /// by, empty without one.
     ///
     /// # Errors
     /// Names the worker that does not join in time, joins twice, or cannot take part.
     pub fn gather_workers(
         &mut self,
         plan: &Plan,
+        tuner: &str,
         stop: impl Fn() -> bool,
     ) -> Result<(), ExitError> {
         let name = plan.backend.name();
@@ -134,6 +136,7 @@ impl RendezvousServer {
             return Err(ExitError::new(Exit::Usage, text));
         }
         self.ours.backend = name.to_owned();
+        self.ours.tuner = tuner.to_owned();
         let label = ProcessLabel { noun: "rank", each: plan.ranks_each() };
         self.wait_for_workers(rendezvous_timeout(plan.timeout_s), label, stop).map(drop)
     }
@@ -262,6 +265,9 @@ impl RendezvousServer {
                 request.backend, self.ours.host, self.ours.backend
             );
             return Err(ExitError::new(Exit::Impossible, text));
+        }
+        if let Some(difference) = self.ours.other_tuner(request) {
+            return Err(ExitError::new(Exit::Usage, format!("{whose} {difference}")));
         }
         Ok(())
     }

@@ -87,7 +87,7 @@ pub(super) fn check_script(view: &View<'_>, document: &Document) -> Vec<Finding>
     }
     if let Some(at) = file.filter(|_| document.library != Library::Rccl) {
         let cause = match literal {
-            Some(plugin) if named(&["gib", "tcpxo", "ofi"]) => {
+            Some(plugin) if named(&["gib", "tcpxo", "ofi", "busbw"]) => {
                 Some(format!("NCCL_TUNER_PLUGIN names {plugin}, which does not read it"))
             }
             None => Some(

@@ -12,6 +12,8 @@ mod libraries;
 mod log;
 mod memory;
 mod operations;
+/// The tuner that NCCL asks.
+pub mod tuner;
 mod tuning_choices;
 mod variants;
 mod wait;

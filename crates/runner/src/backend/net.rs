@@ -2,8 +2,6 @@
 //! Not the plugin (`busbw_ffi::net` calls it), and not who starts the ranks.
 
 mod channel;
-/// busbw's own plugin as a file.
-pub mod embedded;
 mod factory;
 mod join;
 mod libraries;

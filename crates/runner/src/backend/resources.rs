@@ -12,9 +12,16 @@ pub struct Resources {
     pub mpi: Option<mpi::Libraries>,
     /// The net plugin.
     pub net: Option<net::Wanted>,
+    /// The tuner that NCCL asks.
+    pub tuner: Option<nccl::tuner::Tuner>,
 }
 
 impl Resources {
+    /// What the ranks' tuner chooses by, which is the same in every process; empty without one.
+    pub(crate) fn agreement_of_tuner(&self) -> String {
+        self.tuner.as_ref().map(nccl::tuner::Tuner::agreement).unwrap_or_default()
+    }
+
     /// Whether the GPUs are AMD's.
     pub(crate) fn is_amd(&self) -> bool {
         let of_mpi = self.mpi.as_ref().and_then(|mpi| mpi.gpus.as_ref());

@@ -80,10 +80,11 @@ pub(super) fn run(
     event_loop: &EventLoop,
 ) -> Result<Ended> {
     let room = open_files::for_everyone(plan);
+    let tuner = describe.resources.agreement_of_tuner();
     let gathered = room.and_then(|()| {
         server
             .as_mut()
-            .map_or(Ok(()), |server| server.gather_workers(plan, || guard.is_signalled()))
+            .map_or(Ok(()), |server| server.gather_workers(plan, &tuner, || guard.is_signalled()))
     });
     if let Err(refusal) = gathered {
         return workers::incomplete_rendezvous(&refusal, describe, outputs);

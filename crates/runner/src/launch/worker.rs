@@ -58,6 +58,7 @@ pub fn run(
     match &planned {
         Ok(request) => {
             join.backend = request.plan.backend.name().to_owned();
+            join.tuner = request.resources.agreement_of_tuner();
             limit = rendezvous_timeout(request.plan.timeout_s);
         }
         Err(bad) => join.failure = Some((bad.exit(), bad.to_string())),

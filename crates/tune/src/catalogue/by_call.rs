@@ -4,7 +4,7 @@
 use busbw_core::nccl_version::Version;
 
 use super::Here;
-use crate::space::{Scope, Space, SpaceError, Variable};
+use crate::space::{Need, Scope, Space, SpaceError, Variable};
 
 /// The variable of the algorithm with its protocol, as NCCL 2.31 names them: `RING_SIMPLE`.
 pub const ALGORITHM: &str = "algorithm";
@@ -24,16 +24,16 @@ const ALGORITHMS: [(&str, Version, bool); 6] = [
 /// Numbers of channels.
 const NUMBERS: [&str; 6] = ["1", "2", "4", "8", "16", "32"];
 
-/// The space of what is chosen by call.
+/// The space of what is chosen by call, of algorithms that are offered for one of the job's collectives.
 ///
 /// # Errors
-/// NCCL does not run here.
-pub fn by_call(here: &Here) -> Result<Space, SpaceError> {
+/// NCCL does not run here, or has none of them.
+pub fn by_call(here: &Here, is_offered: impl Fn(&str) -> bool) -> Result<Space, SpaceError> {
     let Some(nccl) = here.nccl else { return Err(SpaceError::Empty) };
-    let known = ALGORITHMS
-        .iter()
-        .filter(|(_, since, switches)| *since <= nccl && (!switches || here.nvlink));
-    let variable = |name: &str, values: Vec<&str>, ordered: bool| Variable {
+    let known = ALGORITHMS.iter().filter(|(name, since, switches)| {
+        *since <= nccl && (!switches || here.nvlink) && is_offered(name)
+    });
+    let variable = |name: &str, values: Vec<&str>, ordered: bool, needs: Vec<Need>| Variable {
         name: name.to_owned(),
         values: std::iter::once(None)
             .chain(values.into_iter().map(|value| Some(value.to_owned())))
@@ -41,11 +41,14 @@ pub fn by_call(here: &Here) -> Result<Space, SpaceError> {
         default: 0,
         ordered,
         scope: Scope::Call,
-        needs: Vec::new(),
+        needs,
     };
+    let algorithms: Vec<&str> = known.map(|(name, ..)| *name).collect();
+    // A tuner's line names an algorithm: channels alone cannot be chosen by it.
+    let named = Need { variable: 0, levels: (1..=algorithms.len()).collect() };
     Space::new(vec![
-        variable(ALGORITHM, known.map(|(name, ..)| *name).collect(), false),
-        variable(CHANNELS, NUMBERS.to_vec(), true),
+        variable(ALGORITHM, algorithms, false, Vec::new()),
+        variable(CHANNELS, NUMBERS.to_vec(), true, vec![named]),
     ])
 }
 
@@ -56,7 +59,7 @@ mod tests {
     #[test]
     fn ll128_is_never_asked_for_and_switches_are_needed_for_theirs() {
         let values = |here: &Here| -> Vec<String> {
-            let space = by_call(here).unwrap();
+            let space = by_call(here, |_| true).unwrap();
             space.variables()[0].values.iter().flatten().cloned().collect()
         };
         let plain = Here { nccl: Some(Version::new(2, 28, 9)), ..Here::default() };
@@ -66,6 +69,6 @@ mod tests {
         assert!(values(&switches).iter().all(|value| !value.contains("LL128")));
         let old = Here { nccl: Some(Version::new(2, 17, 1)), ..switches };
         assert!(!values(&old).contains(&"NVLSTREE_SIMPLE".to_owned()));
-        assert_eq!(by_call(&Here::default()), Err(SpaceError::Empty));
+        assert_eq!(by_call(&Here::default(), |_| true), Err(SpaceError::Empty));
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     trial::{Failed, Purpose},
 };
 
-/// Launches of each step that only choose the step which is compared.
+/// Launches of each step that only choose the step which is compared; one each where the budget has no more.
 const SCREENING_LAUNCHES: usize = 2;
 /// Launches a side of the comparison. Five against five that do not overlap have p = 0.008.
 const LAUNCHES: usize = 5;
@@ -90,12 +90,21 @@ pub(super) struct Climb {
     /// The step that is compared: its place in `sets`.
     chosen: usize,
     climbed: Vec<Climbed>,
+    /// Rungs for which the budget had no launches.
+    unreached: Vec<String>,
 }
 
 /// Whether each rung sets what the space has.
 pub(super) fn hold(space: &Space, strategy: &Strategy) -> Result<(), SearchError> {
-    let Strategy::Ladder(rungs) = strategy else { return Ok(()) };
-    for rung in rungs {
+    let compared = |sets: &Vec<Assignment>| {
+        vec![Rung { name: "of the comparison".to_owned(), steps: vec![sets.clone()] }]
+    };
+    let rungs = match strategy {
+        Strategy::Races => return Ok(()),
+        Strategy::Ladder(rungs) => rungs.clone(),
+        Strategy::Compare(sets) => compared(sets),
+    };
+    for rung in &rungs {
         for one in rung.steps.iter().flatten() {
             if level(space, one).is_none() {
                 let (rung, name) = (rung.name.clone(), one.name.clone());
@@ -120,8 +129,21 @@ impl Search {
         self.climb.as_ref().map_or(&[], |climb| &climb.climbed)
     }
 
-    /// What the ladder has kept; `None` without one.
+    /// The rungs for which the budget had no launches.
+    #[must_use]
+    pub fn unreached(&self) -> &[String] {
+        self.climb.as_ref().map_or(&[], |climb| &climb.unreached)
+    }
+
+    /// What is compared finally, where no model decides it: what the ladder has kept, or what is given.
     pub(super) fn top(&self) -> Option<Point> {
+        if let Strategy::Compare(sets) = &self.settings.strategy {
+            let mut point = self.space.default_point();
+            for (place, level) in sets.iter().filter_map(|one| level(&self.space, one)) {
+                point[place] = level;
+            }
+            return Some(point);
+        }
         self.climb.as_ref().and_then(|climb| climb.sides.first().cloned())
     }
 
@@ -136,6 +158,7 @@ impl Search {
             sets: Vec::new(),
             chosen: 0,
             climbed: Vec::new(),
+            unreached: Vec::new(),
         });
         self.climb_from(0);
     }
@@ -153,13 +176,15 @@ impl Search {
             if sides.len() < 2 {
                 continue;
             }
-            let needed = SCREENING_LAUNCHES * sides.len() + 2 * LAUNCHES;
-            if self.trials_left() < needed + 2 * finals::MIN_LAUNCHES {
-                break;
+            let left = self.trials_left().saturating_sub(2 * LAUNCHES + 2 * finals::MIN_LAUNCHES);
+            let launches = (left / sides.len()).min(SCREENING_LAUNCHES);
+            if launches == 0 {
+                climb.unreached.push(one.name.clone());
+                continue;
             }
             climb.rung = number;
             (climb.sides, climb.sets) = (sides, sets);
-            self.ask_rung(climb, Stage::Screen, SCREENING_LAUNCHES);
+            self.ask_rung(climb, Stage::Screen, launches);
             return;
         }
         climb.sides.truncate(1);
@@ -247,7 +272,7 @@ impl Search {
                 let best = best.filter(|best| gain(&steps[*best]) >= PROMISE);
                 let name = match &self.settings.strategy {
                     Strategy::Ladder(rungs) => rungs[climb.rung].name.clone(),
-                    Strategy::Races => return,
+                    Strategy::Races | Strategy::Compare(_) => return,
                 };
                 climb.climbed.push(Climbed { name, steps, compared: None, kept: Vec::new() });
                 match best {

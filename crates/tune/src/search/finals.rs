@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{End, Phase, Search, race};
 use crate::{
+    call::Call,
     compared::{Compared, FIRST_LOOK_P, MIN_GAIN, SECOND_LOOK_P},
     failures,
     model::{Fitted, Kernels, minimise::minimise},
-    objective::{Call, Goal},
+    objective::Goal,
     space::Point,
     trial::{Finished, Purpose},
 };

@@ -249,6 +249,7 @@ fn our_own_options_are_taken() {
         "max-ctas",
         "device_implementation",
         "device_cta_count",
+        "tuner",
         // The words D and H.
         "buffers",
         // What OSU's collectives are by themselves.

@@ -105,7 +105,7 @@ impl<'a> Ranks<'a> {
 
     /// What the run uses of the machine.
     pub(super) fn resources(self) -> Resources {
-        Resources { gpus: self.gpus.cloned(), mpi: self.mpi.cloned(), net: self.net }
+        Resources { gpus: self.gpus.cloned(), mpi: self.mpi.cloned(), net: self.net, tuner: None }
     }
 
     /// Refuses a fault in a rank that there is not, and rank threads of several communicators.

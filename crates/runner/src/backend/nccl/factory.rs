@@ -11,7 +11,10 @@ use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Gpus, Libraries, Log, Nccl};
+use super::{
+    Gpus, Libraries, Log, Nccl,
+    tuner::{self, Tuner},
+};
 use crate::backend::{
     BackendError, Resources,
     device::{RankDevice, bind_to},
@@ -44,6 +47,8 @@ struct Assigned {
     processes: usize,
     /// The net plugin that NCCL is to load, if one is asked for.
     net: Option<net::Wanted>,
+    /// The tuner that NCCL is to ask, if one is asked for.
+    tuner: Option<Tuner>,
 }
 
 /// The GPU of a rank: from the plan's first one on, modulo the number of GPUs of this host.
@@ -77,6 +82,7 @@ impl Factory for NcclFactory {
             virtual_nodes: plan.virtual_nodes,
             processes: plan.processes(),
             net: resources.net.clone(),
+            tuner: resources.tuner.clone(),
         })
     }
 
@@ -89,8 +95,11 @@ impl Factory for NcclFactory {
         host: &str,
         process: usize,
     ) -> Result<Vec<(&'static str, String)>> {
-        let Assigned { shared, virtual_nodes, processes, net, .. } = read(devices)?;
+        let Assigned { shared, virtual_nodes, processes, net, tuner, .. } = read(devices)?;
         let mut variables = Vec::from_iter(net.as_ref().map(net::Wanted::for_nccl).transpose()?);
+        if let Some(tuner) = tuner {
+            variables.extend(tuner.variables()?);
+        }
         if shared {
             variables.push((HOST_ID, format!("{host}-{process}")));
         } else if virtual_nodes > 1 {
@@ -121,6 +130,14 @@ struct Process {
 impl RankProcess for Process {
     fn bind(&self, thread: usize) -> Result<Bound, BackendError> {
         let opened = self.assigned.libraries.open().map_err(refused)?;
+        let version = opened.nccl.version();
+        if self.assigned.tuner.as_ref().is_some_and(Tuner::is_asked_for)
+            && version.0 < tuner::FIRST_RELEASE
+        {
+            return Err(refused(format!(
+                "NCCL {version} asks no tuner with a table of busbw's: --tuner needs NCCL 2.21 or newer (--nccl names one)"
+            )));
+        }
         let ordinals = self.assigned.ordinals.get(thread).cloned().unwrap_or_default();
         let gpus = ordinals.iter().map(|ordinal| opened.runtime.facts(*ordinal));
         let gpus = gpus.collect::<Result<Vec<Facts>, _>>().map_err(refused)?;
@@ -128,7 +145,7 @@ impl RankProcess for Process {
         let log = self.log.clone();
         Ok(Bound {
             devices: gpus.iter().map(|gpu| RankDevice::gpu(gpu, bound.clone())).collect(),
-            nccl: opened.nccl.version().0,
+            nccl: version.0,
             open: Box::new(move |joined| {
                 let options = *joined.plan.backend.gpu_options().ok_or_else(unfit)?;
                 let nccl = Nccl::new(joined.plan, options, opened, ordinals, log, joined.stopped);

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::embedded;
+use crate::embedded::{self, Plugin};
 
 /// The name of busbw's own plugin on the command line.
 pub const OWN_PLUGIN: &str = "busbw";
@@ -26,7 +26,7 @@ impl Wanted {
     /// The cache cannot be written.
     pub fn file(&self) -> Result<String> {
         match self.word.as_str() {
-            OWN_PLUGIN => Ok(embedded::path()?.to_string_lossy().into_owned()),
+            OWN_PLUGIN => Ok(embedded::path(Plugin::Net)?.to_string_lossy().into_owned()),
             word => Ok(word.to_owned()),
         }
     }

@@ -1,0 +1,133 @@
+//! The first launch of a tuning, and the searches that follow from what it says.
+//! Not the launches that these ask for (`conduct`).
+
+use std::{collections::BTreeMap, ffi::OsString};
+
+use anyhow::{Context, Result};
+use busbw_analysis::explain::{self, Hardware};
+use busbw_core::{
+    exit::{Exit, ExitError},
+    finding::{Finding, Severity},
+    record::Folded,
+};
+use busbw_library_logs::nccl::NcclFacts;
+use busbw_logs::measurement::Measurement;
+use busbw_runner::embedded::{self, Plugin};
+use busbw_store as store;
+use busbw_tune::{
+    Budget, Objective, Search, Settings, Strategy,
+    catalogue::{self, Here},
+};
+
+use super::{BATCHES, here, job::Job, state::State, trial, tuner_file};
+use crate::{
+    options::TuneArguments,
+    sweep::{self, say},
+};
+
+/// The shares of the time that the search for an environment has, and the one by call, where there are both; the comparison of
+/// the tuner's file has the rest.
+const ENVIRONMENT_SHARE: f64 = 0.5;
+const BY_CALL_SHARE: f64 = 0.3;
+/// The variable that selects a net plugin.
+const NET_PLUGIN: &str = "NCCL_NET_PLUGIN";
+
+/// Launches once in the user's own environment: what there is, how long a launch takes, and the searches that follow.
+///
+/// # Errors
+/// It fails, there is nothing to tune here, or a list of the user's cannot be tried.
+pub(super) fn begin(
+    arguments: &TuneArguments,
+    args: &[OsString],
+    job: &mut Job<'_>,
+) -> Result<State> {
+    say("the first launch is in your own environment: what there is, and how long one takes");
+    let launched = job.launch(&[], &[], BATCHES)?;
+    if let Some((code, text)) = launched.launches.iter().find_map(|one| one.failure.as_ref()) {
+        let exit =
+            [Exit::Usage, Exit::Timeout, Exit::Impossible, Exit::WrongData, Exit::Interrupted];
+        let exit = exit.into_iter().find(|exit| exit.code() == *code).unwrap_or(Exit::Library);
+        let text = format!("without any tuning it fails, repair that first: {text}");
+        return Err(ExitError::new(exit, text).into());
+    }
+    let first_s = launched.took_s;
+    let records = trial::records(launched.launches);
+    let first = records.first().context("the first launch kept no record")?;
+    let (backend, ranks) = (first.run.plan.backend.name().to_owned(), first.run.plan.ranks());
+    let here = here::here(&records)?;
+    let mut listed = BTreeMap::new();
+    for list in &arguments.values {
+        let (name, values) =
+            sweep::read_values(list).map_err(|text| ExitError::new(Exit::Usage, text))?;
+        listed.entry(name).or_insert_with(Vec::new).extend(values);
+    }
+    add_plugin(&here, job, &mut listed);
+    let nodes = records.iter().flat_map(|record| &record.library).find_map(nodes);
+    let before = wrong(records);
+    let by_call = has_calls(&here, arguments);
+    let usage = |text: String| ExitError::new(Exit::Usage, text);
+    let (space, variables_left_out) = catalogue::space(&here, &here::present(), &listed)
+        .map_err(|error| usage(error.to_string()))?;
+    let (rungs, rungs_left_out) = catalogue::rungs(&space, &variables_left_out);
+    let share = if by_call { ENVIRONMENT_SHARE } else { 1.0 };
+    let settings = |objective: Objective, strategy: Strategy, share: f64| Settings {
+        objective,
+        strategy,
+        budget: Budget { trials: arguments.trials, seconds: Some(share * arguments.seconds()) },
+        seed: arguments.seed,
+    };
+    let strategy = if arguments.search { Strategy::Races } else { Strategy::Ladder(rungs) };
+    let calls = job.calls();
+    let search = Search::new(space, settings(Objective::AllCalls(calls.clone()), strategy, share))
+        .map_err(|error| usage(error.to_string()))?;
+    let words = args.iter().skip(1).map(|word| store::masked(&word.to_string_lossy())).collect();
+    let mut state = State::new(search, words, !arguments.search);
+    if by_call {
+        let names: Vec<&str> = calls.iter().map(|call| call.operation.as_str()).collect();
+        let is_offered = |algorithm: &str| tuner_file::is_offered(algorithm, &names);
+        let space =
+            catalogue::by_call(&here, is_offered).map_err(|error| usage(error.to_string()))?;
+        let search =
+            Search::new(space, settings(Objective::PerCall(calls), Strategy::Races, BY_CALL_SHARE))
+                .map_err(|error| usage(error.to_string()))?;
+        state.by_call = Some(search);
+    }
+    (state.before, state.nodes) = (before, nodes);
+    (state.backend, state.ranks, state.first_s) = (backend, ranks, first_s);
+    state.nccl = here.nccl.map(|version| version.to_string());
+    (state.variables_left_out, state.rungs_left_out) = (variables_left_out, rungs_left_out);
+    Ok(state)
+}
+
+/// What is wrong with the runs of these records: findings that cost speed or spoil data.
+fn wrong(records: Vec<Folded>) -> Vec<Finding> {
+    let runs = records.into_iter().map(|record| Measurement::from_record(record, "")).collect();
+    let explanations = explain::explain(runs, &Hardware::default());
+    let findings = explanations.into_iter().flat_map(|one| one.findings);
+    findings.filter(|finding| finding.severity >= Severity::Slow).collect()
+}
+
+/// Whether algorithm and protocol are searched by call, within the best environment: set for all calls they are good for some.
+fn has_calls(here: &Here, arguments: &TuneArguments) -> bool {
+    arguments.search && here.nccl.is_some() && here.collectives
+}
+
+/// Nodes of the first communicator.
+fn nodes(facts: &NcclFacts) -> Option<u32> {
+    facts.communicators.iter().find_map(|communicator| communicator.nodes)
+}
+
+/// Lists busbw's net plugin among the values of the variable that selects one, where NCCL's own sockets join the ranks.
+fn add_plugin(here: &Here, job: &Job<'_>, listed: &mut BTreeMap<String, Vec<Option<String>>>) {
+    let is_set = std::env::var_os(NET_PLUGIN).is_some() || listed.contains_key(NET_PLUGIN);
+    if here.nccl.is_none() || !here.sockets || is_set || job.placement().is_some() {
+        return;
+    }
+    match embedded::path(Plugin::Net) {
+        Ok(path) => {
+            let value = Some(path.to_string_lossy().into_owned());
+            listed.insert(NET_PLUGIN.to_owned(), vec![value]);
+        }
+        Err(error) => say(&format!("busbw's net plugin is not tried: {error:#}")),
+    }
+}
