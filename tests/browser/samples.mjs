@@ -143,12 +143,17 @@ export function tuning(name) {
       advice: "set", environment: set("4"), best: { environment: set("4"), compared: compared(0.298, 0.02) }, within: 0.318,
       variables: [{ variable: set("4")[0], compared: compared(0.27, 0.03, 4) }, { variable: set("4")[1], compared: compared(0.01, 0.03, 4) }],
       calls: [at(sizes[0], -0.12), at(sizes[1], 0.02), at(sizes[2], 0.41)], choices: [],
-      rungs: [{ name: "queue pairs", steps: [step("2", 0.1), step("4", 0.3), step("8", -0.1), step("16", null)], compared: compared(0.297, 0.03, 5), kept: set("4") }],
+      rungs: [{ name: "queue pairs", steps: [step("2", 0.1), step("4", 0.3), step("8", -0.1), step("16", null)], compared: compared(0.297, 0.03, 5), kept: set("4") }], rungs_unreached: ["rails"],
       disqualified: failed, suspected: [{ values: [{ name: "NCCL_IB_QPS_PER_CONNECTION", value: "16" }], failed: failed.length }], trials: history.length,
     },
     by_call: {
-      advice: "leave", environment: [], best: null, within: 0, variables: [], calls: [], rungs: [], disqualified: [], suspected: [], trials: 30,
+      advice: "leave", environment: [], best: null, within: 0, variables: [], calls: [], rungs: [], rungs_unreached: [], disqualified: [], suspected: [], trials: 30,
       choices: sizes.map((size, number) => ({ operation: "all_reduce", size, environment: number ? [] : [{ name: "NCCL_ALGO", value: "Tree" }], compared: number ? null : compared(0.2, 0.05) })),
+    },
+    tuner_file: ["allreduce,1048576,4194304,tree,simple,0,2,16"], file_settings: [], history_with_file: [],
+    with_file: {
+      advice: "leave", environment: [], best: { environment: [], compared: compared(0.01, 0.03) }, within: 0.04, variables: [], calls: [at(sizes[0], 0.01)],
+      choices: [], rungs: [], rungs_unreached: [], disqualified: [], suspected: [], trials: 14,
     },
     remains: ["all_reduce reaches 71 % of the limit at 256 MiB"], history, history_by_call: [],
   };

@@ -7,7 +7,9 @@ use busbw_core::{Benchmark, finding::Finding, pairs::Pairs};
 use busbw_logs::measurement::{Device, Row};
 use serde::{Deserialize, Serialize};
 
-pub use tuning::{Choice, Failed, Gain, Launch, LaunchKind, Rung, Side, SideKind, Tuning};
+pub use tuning::{
+    Choice, Failed, Gain, Launch, LaunchKind, Rung, Side, SideKind, TunerFile, Tuning,
+};
 
 /// Version of the data that the page embeds.
 pub const SCHEMA: u32 = 5;

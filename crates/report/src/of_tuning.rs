@@ -14,7 +14,9 @@ use busbw_tune::{
 };
 
 use crate::{
-    data::{Choice, Fact, Failed, Gain, Launch, LaunchKind, Rung, Side, SideKind, Tuning},
+    data::{
+        Choice, Fact, Failed, Gain, Launch, LaunchKind, Rung, Side, SideKind, TunerFile, Tuning,
+    },
     summary,
 };
 
@@ -32,47 +34,47 @@ pub(super) fn titles(tunings: &[Tuned]) -> Vec<String> {
 /// The data of a tuning.
 pub(super) fn tuning(title: &str, tuned: &Tuned) -> Tuning {
     let how = if tuned.is_ladder { "the ladder" } else { "a search" };
-    let launches = (tuned.history.len() + tuned.history_by_call.len()) as u64;
-    let outcome = tuned.outcome.as_ref();
-    let by_call = tuned.by_call.as_ref();
-    let waived = tuned.rungs_left_out.iter().map(|one| Rung {
-        name: one.name.clone(),
-        steps: 0,
-        kept: "waived".to_owned(),
-        gain: None,
-        best: one.reason.clone(),
-    });
-    let failed = |report: Option<&Report>, of: &str| -> Vec<Failed> {
-        report.iter().flat_map(|report| &report.disqualified).map(|one| failed(one, of)).collect()
+    let histories = [&tuned.history, &tuned.history_by_call, &tuned.history_with_file];
+    let launches = match histories.map(Vec::len).into_iter().sum::<usize>() {
+        1 => "1 launch".to_owned(),
+        many => format!("{many} launches"),
     };
-    let suspected = outcome.into_iter().chain(by_call).flat_map(|report| &report.suspected);
+    let outcome = tuned.outcome.as_ref();
+    let reports = [
+        (outcome, ""),
+        (tuned.by_call.as_ref(), ", by call"),
+        (tuned.with_file.as_ref(), ", with the tuner's file"),
+    ];
+    let reports = || reports.iter().filter_map(|(report, of)| Some(((*report)?, *of)));
+    let suspected = reports().flat_map(|(report, _)| &report.suspected).map(|one| {
+        let times = count(one.failed as u64, "time");
+        format!("Every launch with {} failed ({times}).", set(&one.values))
+    });
     let left_out = tuned.variables_left_out.iter();
     Tuning {
         title: title.to_owned(),
         subject: format!(
-            "{}: {how}, {} in {:.0} s, begun {}",
+            "{}: {how}, {launches} in {:.0} s, begun {}",
             summary::of_tuning(tuned),
-            match launches {
-                1 => "1 launch".to_owned(),
-                many => format!("{many} launches"),
-            },
             tuned.took_s,
             tuned.started
         ),
         sentence: sentence(tuned),
-        set: outcome.and_then(exports),
+        set: outcome.and_then(|report| exports(&report.environment)),
         before: tuned.before.iter().cloned().map(begun).collect(),
         launches: self::launches(&tuned.history),
-        sides: outcome.map(sides).unwrap_or_default(),
-        rungs: outcome.iter().flat_map(|report| &report.rungs).map(rung).chain(waived).collect(),
-        choices: by_call.iter().flat_map(|report| &report.choices).map(choice).collect(),
-        failures: [failed(outcome, ""), failed(by_call, ", by call")].concat(),
-        suspected: suspected
-            .map(|one| {
-                let launches = count(one.failed as u64, "time");
-                format!("Every launch with {} failed ({launches}).", set(&one.values))
-            })
+        sides: outcome.map(|report| sides(report, whole(report))).unwrap_or_default(),
+        rungs: rungs(tuned),
+        choices: tuned.by_call.iter().flat_map(|report| &report.choices).map(choice).collect(),
+        file: tuned.with_file.as_ref().map(|report| TunerFile {
+            lines: tuned.tuner_file.clone(),
+            set: file_exports(tuned),
+            sides: sides(report, "the environment and the file"),
+        }),
+        failures: reports()
+            .flat_map(|(report, of)| report.disqualified.iter().map(move |one| failed(one, of)))
             .collect(),
+        suspected: suspected.collect(),
         left_out: left_out
             .map(|one| Fact { name: one.name.clone(), value: one.reason.clone() })
             .collect(),
@@ -104,14 +106,20 @@ fn set(sets: &[Assignment]) -> String {
     }
 }
 
-/// Lines for a shell that set what is recommended.
-fn exports(report: &Report) -> Option<String> {
-    let lines = report.environment.iter().map(|one| match &one.value {
+/// Lines for a shell that set these; none of none.
+fn exports(sets: &[Assignment]) -> Option<String> {
+    let lines = sets.iter().map(|one| match &one.value {
         Some(value) => format!("export {}={}", one.name, quoted(value)),
         None => format!("unset {}", one.name),
     });
     let lines: Vec<String> = lines.collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Lines for a shell so that NCCL chooses by the tuner's file, where that is recommended.
+fn file_exports(tuned: &Tuned) -> Option<String> {
+    let file = exports(&tuned.file_settings)?;
+    Some(format!("export NCCL_TUNER_PLUGIN=$(busbw plugin path tuner)\n{file}"))
 }
 
 /// Every launch with its gain over the median of those with the defaults.
@@ -149,8 +157,16 @@ fn gain(compared: &Compared) -> Gain {
     Gain { gain: compared.gain, interval: Some(interval) }
 }
 
+/// What a report's final comparison holds against the defaults.
+fn whole(report: &Report) -> &'static str {
+    match report.advice {
+        Advice::Set => "the recommendation",
+        _ => "the best that was found, not recommended",
+    }
+}
+
 /// The final comparison, line by line.
-fn sides(report: &Report) -> Vec<Side> {
+fn sides(report: &Report, whole: &str) -> Vec<Side> {
     let side = |kind, name: String, compared: Option<&Compared>| Side {
         kind,
         name,
@@ -158,10 +174,6 @@ fn sides(report: &Report) -> Vec<Side> {
         with_it_us: None,
         gain: compared.map(gain),
         status: status(kind, compared).to_owned(),
-    };
-    let whole = match report.advice {
-        Advice::Set => "the recommendation",
-        _ => "the best that was found, not recommended",
     };
     let best = report.best.iter();
     let mut all: Vec<Side> =
@@ -195,6 +207,23 @@ fn status(kind: SideKind, compared: Option<&Compared>) -> &'static str {
 
 fn words(call: &Call) -> String {
     format!("{} {}", call.operation, bytes(call.size))
+}
+
+/// Rungs that were tried, then those that were not.
+fn rungs(tuned: &Tuned) -> Vec<Rung> {
+    let waived = |name: &str, reason: &str| Rung {
+        name: name.to_owned(),
+        steps: 0,
+        kept: "waived".to_owned(),
+        gain: None,
+        best: reason.to_owned(),
+    };
+    let outcome = tuned.outcome.iter();
+    let unreached = outcome.clone().flat_map(|report| &report.rungs_unreached);
+    let unreached = unreached.map(|name| waived(name, "no launches were left: --time, --trials"));
+    let left_out = tuned.rungs_left_out.iter().map(|one| waived(&one.name, &one.reason));
+    let tried = outcome.flat_map(|report| &report.rungs).map(rung);
+    tried.chain(unreached).chain(left_out).collect()
 }
 
 fn rung(climbed: &Climbed) -> Rung {

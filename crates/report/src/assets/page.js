@@ -58,7 +58,8 @@ function start() {
   }
   each("sweep", (found, number) => barChart(found, report.sweeps[number]));
   each("tuning", (found, number) => launchChart(found, report.tunings[number]));
-  each("sides", (found, number) => sideChart(found, report.tunings[number]));
+  each("sides", (found, number) => sideChart(found, report.tunings[number].sides));
+  each("file", (found, number) => sideChart(found, report.tunings[number].file.sides));
   each("pairs", (found, number) => matrixChart(found, report.pairs[number]));
   const rows = document.getElementById("rows");
   if (rows) rowsTable(rows, report.series);

@@ -48,12 +48,12 @@ function launchOptions(tuning) {
     });
   });
   series.push(points("failed", failed.map((launch) => [launch.number, floor, launch.number]), { symbol: CROSS, z: 5, itemStyle: { color: wrong } }));
-  series.push({ type: "line", name: "the defaults", data: [], symbol: "none", tooltip: { show: false }, markLine: { silent: true, symbol: "none", animation: false, label: { show: false }, data: [{ yAxis: 0, lineStyle: { type: "dashed", width: 1.25, color: faint } }] } });
+  series.push({ type: "line", name: "the defaults", data: [], symbol: "none", tooltip: { show: false }, markLine: { z: 2, silent: true, symbol: "none", animation: false, label: { show: false }, data: [{ yAxis: 0, lineStyle: { type: "dashed", width: 1.25, color: faint } }] } });
   return {
     ...commonOptions("busbw-tuning"),
     grid: { left: 8, right: 24, top: 36, bottom: 34, outerBoundsMode: "same", outerBoundsContain: "all" },
-    xAxis: { type: "value", min: 0, max: Math.max(1, ...tuning.launches.map((launch) => launch.number)) + 1, minInterval: 1, name: "launch", nameLocation: "middle", nameGap: 26, nameTextStyle: { color: text }, axisLabel: { color: text, hideOverlap: true }, axisLine: { onZero: false, lineStyle: { color: faint } }, splitLine: { show: false } },
-    yAxis: { ...percentAxis("gain over the defaults"), nameGap: 16, min: (range) => Math.floor(Math.min(range.min, floor)) },
+    xAxis: { type: "value", min: 0, minInterval: 1, name: "launch", nameLocation: "middle", nameGap: 26, nameTextStyle: { color: text }, axisLabel: { color: text, hideOverlap: true }, axisLine: { onZero: false, lineStyle: { color: faint } }, splitLine: { show: false } },
+    yAxis: { ...percentAxis("gain over the defaults"), nameGap: 16 },
     tooltip: {
       ...commonOptions("").tooltip,
       trigger: "item",
@@ -91,13 +91,12 @@ function sideOptions(sides, width) {
   const { text, faint, paper, wrong } = inks();
   const narrow = width < NARROW;
   const percent = (side) => [100 * side.gain.interval[0], 100 * side.gain.gain, 100 * side.gain.interval[1]];
-  const ends = sides.flatMap(percent);
   const words = (side) => `${side.status === "slower" ? "▼ " : ""}${gainWithInterval(side.gain)}   ${side.status}`;
   const ink = (side) => (side.status === "slower" ? wrong : side.status === "faster" ? colour(0) : faint);
   return {
     ...commonOptions("busbw-tuning-gains"),
     grid: { left: 8, right: narrow ? 12 : 260, top: 28, bottom: 34, outerBoundsMode: "same", outerBoundsContain: "all" },
-    xAxis: { ...percentAxis("gain over the defaults"), nameGap: 26, min: Math.floor(Math.min(0, ...ends)), max: Math.ceil(Math.max(0, ...ends)) },
+    xAxis: { ...percentAxis("gain over the defaults"), nameGap: 26 },
     yAxis: { type: "category", inverse: true, data: sides.map((side) => side.name), axisLabel: { color: text, width: narrow ? 110 : 240, overflow: "truncate" }, axisTick: { show: false }, axisLine: { onZero: false, lineStyle: { color: faint } } },
     tooltip: {
       ...commonOptions("").tooltip,
@@ -113,7 +112,7 @@ function sideOptions(sides, width) {
       z: 4,
       encode: { x: [1, 2, 3], y: 0 },
       data: sides.map((side, at) => [at, ...percent(side)]),
-      markLine: { silent: true, symbol: "none", animation: false, label: { show: false }, data: [{ xAxis: 0, lineStyle: { type: "dashed", width: 1.25, color: faint } }] },
+      markLine: { z: 2, silent: true, symbol: "none", animation: false, label: { show: false }, data: [{ xAxis: 0, lineStyle: { type: "dashed", width: 1.25, color: faint } }] },
       renderItem: (params, api) => {
         const side = sides[api.value(0)];
         const [low, y] = api.coord([api.value(1), api.value(0)]);
@@ -132,9 +131,9 @@ function sideOptions(sides, width) {
 }
 
 /** Puts the final comparison of a tuning into its section. */
-function sideChart(part, tuning) {
+function sideChart(part, all) {
   const holder = part.querySelector(".chart");
-  const sides = tuning.sides.filter((side) => side.gain !== null && side.gain.interval !== null);
+  const sides = all.filter((side) => side.gain !== null && side.gain.interval !== null);
   if (!sides.length) {
     part.remove();
     return;

@@ -27,6 +27,8 @@ pub struct Tuning {
     pub rungs: Vec<Rung>,
     /// The best of each call within the environment; empty where nothing was chosen by call.
     pub choices: Vec<Choice>,
+    /// The tuner's file of these choices, and what it gives; none where there is no file.
+    pub file: Option<TunerFile>,
     /// What failed.
     pub failures: Vec<Failed>,
     /// Values with which every launch failed, in sentences.
@@ -165,6 +167,17 @@ pub struct Choice {
     pub sets: String,
     /// Its gain over the defaults at this call.
     pub gain: Option<Gain>,
+}
+
+/// A tuner's file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TunerFile {
+    /// Its lines.
+    pub lines: Vec<String>,
+    /// Lines for a shell so that NCCL chooses by it; none where it is not recommended.
+    pub set: Option<String>,
+    /// The environment and the file together against the defaults.
+    pub sides: Vec<Side>,
 }
 
 /// A launch that failed, whose settings are out.

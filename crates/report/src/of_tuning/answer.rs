@@ -3,18 +3,18 @@
 
 use busbw_tune::{Advice, Compared, Report, tuned::Tuned};
 
-use super::{exports, sentence, words};
+use super::{exports, file_exports, sentence, words};
 use crate::data::{Answer, Level, Remedy};
 
-/// A tuning's answer.
+/// A tuning's answer: of the environment, or of it and a tuner's file where these are recommended together.
 pub(crate) fn answer(title: &str, tuned: &Tuned) -> Answer {
-    let (level, word, remedy) = match &tuned.outcome {
-        None => (Level::Unknown, "Interrupted", go_on()),
-        Some(report) => of_report(report),
-    };
-    let best = tuned.outcome.as_ref().and_then(|report| report.best.as_ref());
-    let is_set = tuned.outcome.as_ref().is_some_and(|report| report.advice == Advice::Set);
-    let compared = best.filter(|_| is_set).map(|best| best.compared);
+    let file = file_exports(tuned);
+    let report = tuned.with_file.as_ref().filter(|_| file.is_some()).or(tuned.outcome.as_ref());
+    let (level, word, text) = report.map_or_else(under_way, judged);
+    let environment = tuned.outcome.as_ref().and_then(|report| exports(&report.environment));
+    let commands: Vec<String> = environment.into_iter().chain(file).collect();
+    let set = report.filter(|report| report.advice == Advice::Set);
+    let compared = set.and_then(|report| report.best.as_ref()).map(|best| best.compared);
     let over = |one: Compared| {
         let (low, high) = (100.0 * one.interval.low, 100.0 * one.interval.high);
         format!("gain over the defaults, 95 % interval {low:.1} to {high:.1} %")
@@ -27,20 +27,21 @@ pub(crate) fn answer(title: &str, tuned: &Tuned) -> Answer {
         unit: compared.map(|_| "%".to_owned()),
         at: compared.map(over),
         sentence: sentence(tuned),
-        remedy: Some(remedy),
+        remedy: Some(Remedy { text, command: (!commands.is_empty()).then(|| commands.join("\n")) }),
         ..Answer::default()
     }
 }
 
-fn go_on() -> Remedy {
+fn under_way() -> (Level, &'static str, String) {
     let text = "Go on with `busbw tune --resume` and the file that it named.";
-    Remedy { text: text.to_owned(), command: None }
+    (Level::Unknown, "Interrupted", text.to_owned())
 }
 
-fn of_report(report: &Report) -> (Level, &'static str, Remedy) {
+/// Level, verdict and what to do.
+fn judged(report: &Report) -> (Level, &'static str, String) {
     let slower: Vec<String> =
         report.calls.iter().filter(|at| at.compared.is_loss()).map(|at| words(&at.call)).collect();
-    let (level, word, text) = match report.advice {
+    match report.advice {
         Advice::Set if slower.is_empty() => {
             (Level::Good, "Faster settings found", "Set it for your jobs.".to_owned())
         }
@@ -67,6 +68,5 @@ fn of_report(report: &Report) -> (Level, &'static str, Remedy) {
                 None => "Repair the launch with the defaults first.".to_owned(),
             },
         ),
-    };
-    (level, word, Remedy { text, command: exports(report) })
+    }
 }

@@ -58,11 +58,12 @@ fn tuning_json() -> Value {
                  "compared": compared(1.0, 0.9, 1.1, 0.008), "kept": sets("8 M")},
                 {"name": "channels", "steps": [step("2", json!(-0.01))], "compared": null, "kept": []},
             ],
+            "rungs_unreached": ["relaxed ordering"],
             "disqualified": [{"trial": 3, "environment": sets("1"), "failure": "crashed", "text": "a signal ended it"}],
             "suspected": [{"values": sets("1"), "failed": 2}],
             "trials": 5,
         },
-        "by_call": null, "remains": ["half of the limit remains"],
+        "by_call": null, "tuner_file": [], "with_file": null, "file_settings": [], "remains": ["half of the limit remains"],
         "history": [
             launch(0, json!("baseline"), json!([]), 1.0),
             launch(1, json!({"final": 0}), json!([]), 1.0),
@@ -70,7 +71,7 @@ fn tuning_json() -> Value {
             crashed,
             launch(4, json!("explore"), json!([]), 0.9),
         ],
-        "history_by_call": [],
+        "history_by_call": [], "history_with_file": [],
     })
 }
 
@@ -143,6 +144,27 @@ fn the_first_screen_says_what_to_do() {
     assert!(repair.remedy.unwrap().text.contains("a signal ended it"));
     value["outcome"] = Value::Null;
     assert_eq!(told(&value).word, "Interrupted");
+}
+
+/// Where a tuner's file is recommended beside the environment, the first screen is of both together.
+#[test]
+fn a_tuners_file_is_set_beside_the_environment() {
+    let mut value = tuning_json();
+    let mut with_file = value["outcome"].clone();
+    with_file["best"]["compared"]["gain"] = json!(1.2);
+    with_file["calls"] = json!([]);
+    value["with_file"] = with_file;
+    value["tuner_file"] = json!(["allreduce,8,8,tree,ll,0,1,8"]);
+    let without = answer("Tuning", &tuned(&value));
+    assert_eq!((without.level, without.figure.as_deref()), (Level::Slow, Some("+100.0")));
+    assert_eq!(tuning("Tuning", &tuned(&value)).file.unwrap().set, None);
+    value["file_settings"] = json!([{"name": "BUSBW_TUNER", "value": "tuner.csv#sha256=00"}]);
+    let both = answer("Tuning", &tuned(&value));
+    assert_eq!((both.level, both.figure.as_deref()), (Level::Good, Some("+120.0")));
+    let command = both.remedy.unwrap().command.unwrap();
+    for line in ["export NCCL_BUFFSIZE=", "$(busbw plugin path tuner)", "BUSBW_TUNER="] {
+        assert!(command.contains(line), "no {line} in {command}");
+    }
 }
 
 /// Whoever a tuning names is gone from every text of its section.
