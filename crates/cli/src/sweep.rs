@@ -36,9 +36,9 @@ pub(crate) use {
     interruption::Interruption,
     launch::Launch,
     prepared::Prepared,
-    rows::{tried, untried},
+    rows::{rows, tried, untried},
     table::{cells, digits, figure, foot, head, multiple, table},
-    turns::Turns,
+    turns::{Job, Turns, take},
 };
 
 use crate::{
@@ -51,7 +51,6 @@ use busbw_render::answer::answer;
 use busbw_store as store;
 use launch::Started;
 use progress::Progress;
-use turns::Job;
 
 /// Runs a sweep.
 ///
@@ -144,7 +143,7 @@ pub(crate) fn measure(
     };
     let (begun, started) = (Instant::now(), busbw_store::local_time::now());
     let mut progress = Progress::new(environments.len(), arguments.launches, arguments.time, told);
-    let turns = turns::take(
+    let turns = take(
         &job,
         environments,
         &Started { leader, interruption: &interruption, until: None },
@@ -188,7 +187,7 @@ impl Measured {
             time_limit_s: arguments.time,
             took_s: self.took_s,
             interrupted: self.interrupted,
-            rows: rows::rows(&self.turns, baseline),
+            rows: rows(&self.turns, baseline),
             environments,
         }
     }
@@ -246,6 +245,11 @@ pub(crate) fn exit(outcome: &Outcome) -> Exit {
         return Exit::Interrupted;
     }
     let failed = outcome.environments.iter().find_map(|environment| environment.failed.as_ref());
+    failed.map_or(Exit::Ok, |failed| exit_of(failed.exit))
+}
+
+/// The exit code of a launch that failed.
+pub(crate) fn exit_of(code: u8) -> Exit {
     let known = [
         Exit::Usage,
         Exit::Library,
@@ -254,7 +258,5 @@ pub(crate) fn exit(outcome: &Outcome) -> Exit {
         Exit::RankLost,
         Exit::WrongData,
     ];
-    failed.map_or(Exit::Ok, |failed| {
-        known.into_iter().find(|exit| exit.code() == failed.exit).unwrap_or(Exit::Internal)
-    })
+    known.into_iter().find(|exit| exit.code() == code).unwrap_or(Exit::Internal)
 }

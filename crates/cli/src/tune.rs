@@ -8,10 +8,14 @@ mod forms;
 mod here;
 mod job;
 mod load;
+mod mix;
 mod progress;
+mod replay;
+mod replaying;
 mod show_choices;
 mod state;
 mod table;
+mod trace_classes;
 mod trial;
 mod tuner_file;
 
@@ -43,7 +47,10 @@ pub fn run(arguments: &TuneArguments, args: &[OsString]) -> Result<Exit> {
     if let Some(file) = &arguments.show {
         return show_choices::run(file, arguments.ranks, arguments.nodes, arguments.json);
     }
-    within_job::lead(args, |leader| tune(arguments, args, leader))
+    within_job::lead(args, |leader| match arguments.replay.is_empty() {
+        true => tune(arguments, args, leader),
+        false => replaying::run(arguments, leader),
+    })
 }
 
 fn tune(arguments: &TuneArguments, args: &[OsString], leader: Option<&Leader>) -> Result<Exit> {
@@ -52,12 +59,13 @@ fn tune(arguments: &TuneArguments, args: &[OsString], leader: Option<&Leader>) -
         Some(state) => as_it_began(state, arguments)?,
         None => arguments.clone(),
     };
-    let mut job = Job::new(&asked, leader, Interruption::watch()?)?;
+    let (benches, weights) = mix::benches(&asked)?;
+    let mut job = Job::new(&asked, &benches, leader, Interruption::watch()?)?;
     load::may(&asked, &job, leader)?;
     let path = state::path(&asked)?;
     let mut state = match resumed {
         Some(state) => state,
-        None => begin::begin(&asked, args, &mut job)?,
+        None => begin::begin(&asked, args, weights, &mut job)?,
     };
     job.expect(state.first_s);
     state.interrupted = false;

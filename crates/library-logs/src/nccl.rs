@@ -6,6 +6,7 @@
 //! order, concatenated or torn. Every line takes time linear in its length, and memory is bounded
 //! for any length of the log. Nothing is guessed: a message that may lack its end counts as torn.
 
+mod call;
 mod channels;
 mod choice;
 mod communicator;
@@ -32,6 +33,7 @@ mod version;
 mod warning;
 mod wqe_latency;
 
+pub use call::{Call, CallReader, CommunicatorAt, Known};
 pub use channels::Channels;
 pub use choice::{Choice, Execution};
 pub use communicator::{Communicator, CommunicatorRank};

@@ -11,7 +11,7 @@ mod device_list;
 mod folder;
 mod format;
 mod json;
-mod lines;
+pub(crate) mod lines;
 mod markup;
 mod nccl_message;
 mod nccl_report;
@@ -208,8 +208,17 @@ pub fn read_path(path: &Path) -> Result<Imported, ImportError> {
 /// [`ImportError`], also where the source has no run.
 pub fn each_of(path: &Path, each_run: &mut dyn FnMut(Measurement)) -> Result<Lines, ImportError> {
     let name = path.display().to_string();
+    each(&mut *open(path)?, &name, &mut |mut run| {
+        add_memory_of_name(&mut run, path);
+        each_run(run);
+    })
+}
+
+/// A file that is read to its end, or stdin for `-`.
+pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>, ImportError> {
+    let name = path.display().to_string();
     if name == "-" {
-        return each(&mut io::stdin().lock(), &name, each_run);
+        return Ok(Box::new(io::stdin().lock()));
     }
     let fail = |source| ImportError::File { name: name.clone(), source };
     let about = std::fs::metadata(path).map_err(fail)?;
@@ -222,10 +231,7 @@ pub fn each_of(path: &Path, each_run: &mut dyn FnMut(Measurement)) -> Result<Lin
     }
     let file = File::open(path).map_err(fail)?;
     let file = progress::bar(about.len()).wrap_read(file);
-    each(&mut BufReader::with_capacity(1 << 18, file), &name, &mut |mut run| {
-        add_memory_of_name(&mut run, path);
-        each_run(run);
-    })
+    Ok(Box::new(BufReader::with_capacity(1 << 18, file)))
 }
 
 /// Takes the buffers' memory from the file's name, of OSU often its only source: `osu_latency-device.txt`.

@@ -6,3 +6,5 @@
 pub mod import;
 /// What was measured, whoever wrote it down.
 pub mod measurement;
+/// The collectives that a job called.
+pub mod trace;

@@ -193,7 +193,8 @@ impl<M: Destination> Receiver<M> {
         Ok(pause)
     }
 
-    /// A whole chunk arrived on an unreliable path, where it has this number. Calls `done(request, bytes)`
+    /// A whole chunk arrived on an unreliable path, where it has this number. `now` is by a clock that all connections of this
+    /// host share: their senders pause together by it, to measure the round trip without a queue. Calls `done(request, bytes)`
     /// for a message that is complete. What to acknowledge;
     /// nothing where the chunk must be sent again, since its receive is not posted.
     ///
@@ -205,6 +206,7 @@ impl<M: Destination> Receiver<M> {
         number: u64,
         chunk: &Header,
         bytes: &[u8],
+        now: Time,
         done: impl FnMut(Request, u64),
     ) -> Result<Option<Ack>, Error> {
         let is_there = self.requests.put(chunk, bytes, done).inspect_err(|error| {
@@ -216,7 +218,7 @@ impl<M: Destination> Receiver<M> {
         if self.arrived.len() <= path {
             self.arrived.resize(path + 1, Arrived::default());
         }
-        Ok(Some(self.arrived[path].add(path, number)))
+        Ok(Some(self.arrived[path].add(path, number, now)))
     }
 
     // Chunks that arrived while another path was writing the same one.

@@ -174,18 +174,18 @@ impl<M: Source> Sender<M> {
     /// Whether another chunk may be in flight on a path.
     #[must_use]
     pub fn has_window(&self, path: usize) -> bool {
-        self.paths[path].has_window()
+        self.paths[path].has_window() && self.may_begin(path)
     }
 
     /// Appends what a path is to write next: one chunk, or tiny messages that leave together. Nothing where
     /// it has no room or
     /// nothing is left for it. Everything that it was given before is written.
     pub fn next(&mut self, path: usize, now: Time, chunks: &mut Vec<Chunk<M>>) {
+        let has_room = self.has_window(path) && self.paths[path].is_spaced(now);
         let Sender { messages, paths, .. } = self;
         if !matches!(&paths[path].link, Link::Up(up) if !up.is_suspected) {
             return;
         }
-        let has_room = paths[path].has_window() && paths[path].is_spaced(now);
         if !has_room && !paths[path].capabilities.is_reliable {
             return;
         }

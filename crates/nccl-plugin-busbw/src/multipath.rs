@@ -5,22 +5,29 @@
 //! `manager` is a thread that accepts and connects paths. `sender` and `receiver` put sockets and threads around the state
 //! machines of a connection's two ends. Whoever calls moves the bytes, and `engine` has threads that help.
 
+mod clock;
 pub mod engine;
 mod events;
 mod exit;
 pub mod fault;
+mod flag;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handle;
 mod locks;
+#[cfg(all(test, loom))]
+mod loom_models;
 mod manager;
 mod memory;
 mod receiver;
+mod results;
 mod routes;
 mod sender;
 mod sockets;
 mod stats;
+mod sync;
 mod threads;
+mod watch;
 
 use std::{
     collections::HashMap,
@@ -31,6 +38,8 @@ use std::{
     },
     time::{Duration, Instant},
 };
+
+use nccl_plugin_abi::net_stats::NetStats;
 
 pub use self::stats::stats_file;
 use self::{
@@ -81,6 +90,12 @@ impl Multipath {
     #[must_use]
     pub fn written_to(self, file: Option<PathBuf>) -> Multipath {
         Multipath { stats: file, ..self }
+    }
+
+    /// What paths have done so far, as the file has it; nothing where none was asked for, or no call was made.
+    #[must_use]
+    pub fn counted(&self) -> Option<NetStats> {
+        Some(self.manager.get()?.stats()?.counted())
     }
 
     /// The thread, started at the first call: whether to listen or to connect.

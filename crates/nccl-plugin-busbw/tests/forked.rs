@@ -16,7 +16,8 @@ impl Child {
         unsafe {
             match libc::fork() {
                 0 => {
-                    libc::sleep(60);
+                    libc::alarm(60);
+                    libc::pause();
                     libc::_exit(0)
                 }
                 child => {

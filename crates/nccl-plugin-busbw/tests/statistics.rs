@@ -7,7 +7,7 @@ mod loopback;
 use std::{
     fs,
     path::Path,
-    thread,
+    thread::yield_now,
     time::{Duration, Instant},
 };
 
@@ -37,7 +37,7 @@ fn read(file: &Path, is_there: impl Fn(&NetStats) -> bool) -> NetStats {
             }
         }
         assert!(Instant::now() < until, "it does not come in {}", file.display());
-        thread::sleep(Duration::from_millis(10));
+        yield_now();
     }
 }
 
@@ -51,15 +51,15 @@ fn what_was_sent_is_counted() {
     let file = folder.path().join("stats");
     let network = network(&file, None);
     let (mut sender, mut receiver) = connected(&network);
-    // At once, and while it goes on.
+    // At once. While it goes on: `multipath::manager::thread`.
     let begun = read(&file, |stats| !stats.connections.is_empty());
     assert_eq!((begun.pid, begun.interfaces.len()), (std::process::id(), 1));
     for (bytes, times) in [(100, 10), (1 << 20, 20)] {
         (0..times).for_each(|_| exchange(sender.as_mut(), receiver.as_mut(), &vec![7; bytes]));
     }
     let sent = (10 * 100 + (20 << 20)) as u64;
-    let under_way = read(&file, |stats| stats.totals().bytes == sent);
-    assert!(!under_way.connections[0].closed);
+    let under_way = network.counted().unwrap();
+    assert!(under_way.totals().bytes == sent && !under_way.connections[0].closed);
     let up = |path: &nccl_plugin_abi::net_stats::NetPath| path.state == PathState::Up;
     assert!(under_way.connections[0].paths.iter().all(up), "{under_way:?}");
     drop(sender);
@@ -91,10 +91,11 @@ fn lost_paths_are_counted_with_what_they_had() {
         // SAFETY: it lives until the receiver has ended.
         unsafe { receiver.receive(places[message % 2].as_mut_ptr(), BYTES) }.unwrap().unwrap()
     };
-    let begun = Instant::now();
     let mut received = receive(receiver.as_mut(), 0);
     let mut messages = 0;
-    while begun.elapsed() < Duration::from_secs(1) {
+    let totals = || network.counted().unwrap().totals();
+    // Some of them with chunks in flight.
+    while totals().lost < 10 || totals().again == 0 {
         // SAFETY: as above.
         let sent = unsafe { sender.send(data.as_ptr(), BYTES) }.unwrap().unwrap();
         let mut next = None;
@@ -115,7 +116,8 @@ fn lost_paths_are_counted_with_what_they_had() {
     drop(sender);
     let stats = read(&file, |stats| closed(stats, 1));
     let all = stats.totals();
-    assert!(all.lost > 3 && all.again > 0, "{stats:?}");
+    // The four paths may be lost as the connection ends, which is no loss.
+    assert!(all.lost >= 6 && all.again > 0, "{stats:?}");
     // What comes by two paths counts once.
     let sent = (messages * BYTES) as u64;
     assert_eq!(all.bytes, sent, "{stats:?}");

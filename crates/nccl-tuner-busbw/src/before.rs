@@ -25,7 +25,7 @@ pub enum Refusal {
         /// The library.
         file: PathBuf,
         /// The loader's reason.
-        why: libloading::Error,
+        why: String,
     },
     /// It has no table of the version that NCCL asks for.
     #[error(
@@ -136,8 +136,8 @@ impl Before {
     ) -> Result<Self, Refusal> {
         let path = || file.to_owned();
         // SAFETY: as the caller says; loading it is what NCCL would do.
-        let library =
-            unsafe { Library::new(file) }.map_err(|why| Refusal::Library { file: path(), why })?;
+        let library = unsafe { Library::new(file) }
+            .map_err(|error| Refusal::Library { file: path(), why: reason(&error) })?;
         // SAFETY: the symbol of that name is a table of that version.
         let table = unsafe { library.get::<*const T>(T::SYMBOL.as_bytes()) };
         let version =
@@ -186,6 +186,11 @@ impl Drop for Before {
         // SAFETY: its own context, once.
         let _ = unsafe { (self.end)(self.context) };
     }
+}
+
+/// What the loader says.
+fn reason(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// A tuner's name; empty where there is none.

@@ -23,6 +23,7 @@ use nccl_tuner_busbw::exported::{
 };
 
 const ALL_REDUCE: c_int = 4;
+const TEXT: &str = "allreduce,0,99,ring,simple,4,-1,-1\nallreduce,100,199,ring,ll128,4,-1,-1\n";
 
 /// The system's allocator, which counts what this thread asks for.
 struct Counted;
@@ -107,9 +108,8 @@ fn as_nccl_finds_it() {
     inert_without_the_variable();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tuner.csv");
-    let text = "allreduce,0,99,ring,simple,4,-1,-1\nallreduce,100,199,ring,ll128,4,-1,-1\n";
-    std::fs::write(&file, text).unwrap();
-    let value = format!("{}#sha256={}", file.display(), Digest::of(text.as_bytes()));
+    std::fs::write(&file, TEXT).unwrap();
+    let value = format!("{}#sha256={}", file.display(), Digest::of(TEXT.as_bytes()));
     set("BUSBW_TUNER", Some(&value));
     every_version_takes_the_entry();
     the_other_tuner_is_asked_elsewhere();
@@ -326,6 +326,12 @@ fn what_is_wrong_makes_init_fail(file: &Path, value: &str) {
     let (status, level, line) = logged(value);
     assert_eq!((status, level), (5, 2));
     assert!(line.contains("cannot read") && line.contains("No such file"), "{line}");
+    std::fs::write(file, TEXT).unwrap();
+    set("BUSBW_TUNER_BEFORE", Some("/nowhere.so"));
+    let (status, level, line) = logged(value);
+    assert_eq!((status, level), (5, 2));
+    assert!(line.contains("cannot load /nowhere.so") && line.contains("No such file"), "{line}");
+    set("BUSBW_TUNER_BEFORE", None);
     let (status, _, line) = logged("tuner.csv");
     assert!(status == 5 && line.contains("there is no #sha256="), "{line}");
 }

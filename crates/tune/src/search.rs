@@ -386,7 +386,9 @@ impl Search {
     fn explore(&mut self) {
         let explored =
             self.history.iter().filter(|one| one.trial.purpose == Purpose::Explore).count();
-        let wanted = (self.settings.budget.trials as f64 * EXPLORE_SHARE) as usize;
+        // Of the trials that the time allows.
+        let all = self.settings.budget.trials.min(self.history.len() + self.trials_left());
+        let wanted = ((all as f64 * EXPLORE_SHARE) as usize).max(EXPLORE_BATCH - 1);
         let wanted = wanted.saturating_sub(explored).min(EXPLORE_BATCH - 1);
         if wanted == 0 || self.trials_left() < 2 * finals::MIN_LAUNCHES + EXPLORE_BATCH {
             self.next_race();

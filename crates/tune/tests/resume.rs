@@ -86,8 +86,11 @@ fn the_limit_of_time_and_a_cut_lead_to_the_final_comparison() {
     let settings = busbw_tune::Settings { objective, strategy, budget, seed: 1 };
     let mut search = Search::new(landscape.space.clone(), settings).unwrap();
     run::to_end(&mut search, &mut landscape, 0);
-    let spent: f64 = search.history().iter().map(|one| one.took_s).sum();
-    assert!(spent < 800.0, "{spent} s");
+    // What was found is compared whatever it takes; the search itself ends in time.
+    let is_final = |purpose: busbw_tune::Purpose| matches!(purpose, busbw_tune::Purpose::Final(_));
+    let searched = search.history().iter().filter(|one| !is_final(one.trial.purpose));
+    let spent: f64 = searched.map(|one| one.took_s).sum();
+    assert!(spent < 700.0, "{spent} s");
     assert!(search.outcome().is_some());
 
     let mut search = run::search(&landscape, Landscape::objective(), 300, 1);

@@ -85,8 +85,23 @@ pub struct TuneArguments {
         long_help = "Keep the state, the result and the records of all launches in this folder [default: the state alone, in the data folder]"
     )]
     pub record: Option<PathBuf>,
-    /// What to tune for: collectives, or tests of messages
-    #[arg(value_name = "COLLECTIVE", default_value = "all_reduce")]
+    /// Weigh sizes as a job calls them: NCCL's log (COLL), Inspector's files, flight-recorder dumps, records [default: all alike]
+    #[arg(long, value_name = "FILES")]
+    pub trace: Vec<PathBuf>,
+    /// Measure such a job's calls without the job, under the defaults and under --with [default: tune]
+    #[arg(long, value_name = "FILES", conflicts_with_all = ["search", "resume", "trace", "show"])]
+    pub replay: Vec<PathBuf>,
+    /// Of --replay, the result of a tuning whose recommendation is measured [default: what -x sets]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "replay",
+        hide_short_help = true,
+        long_help = "Of --replay, the result of a tuning whose recommendation is measured [default: what -x sets]"
+    )]
+    pub with: Option<PathBuf>,
+    /// What to tune for: collectives, or tests of messages [default: all_reduce; with --trace, those in it]
+    #[arg(value_name = "COLLECTIVE")]
     pub benchmarks: Vec<String>,
     /// Where ranks are started (-H, --launcher), --backend, and the collectives' options (-b 1M -e 1G)
     #[arg(value_name = "OPTIONS", last = true)]

@@ -15,7 +15,7 @@ use busbw_logs::measurement::Measurement;
 use busbw_runner::embedded::{self, Plugin};
 use busbw_store as store;
 use busbw_tune::{
-    Budget, Objective, Search, Settings, Strategy,
+    Budget, Call, Objective, Search, Settings, Strategy,
     catalogue::{self, Here},
 };
 
@@ -39,6 +39,7 @@ const NET_PLUGIN: &str = "NCCL_NET_PLUGIN";
 pub(super) fn begin(
     arguments: &TuneArguments,
     args: &[OsString],
+    weights: Option<Vec<(Call, f64)>>,
     job: &mut Job<'_>,
 ) -> Result<State> {
     say("the first launch is in your own environment: what there is, and how long one takes");
@@ -78,7 +79,8 @@ pub(super) fn begin(
     };
     let strategy = if arguments.search { Strategy::Races } else { Strategy::Ladder(rungs) };
     let calls = job.calls();
-    let search = Search::new(space, settings(Objective::AllCalls(calls.clone()), strategy, share))
+    let objective = weights.map_or_else(|| Objective::AllCalls(calls.clone()), Objective::Weighted);
+    let search = Search::new(space, settings(objective, strategy, share))
         .map_err(|error| usage(error.to_string()))?;
     let words = args.iter().skip(1).map(|word| store::masked(&word.to_string_lossy())).collect();
     let mut state = State::new(search, words, !arguments.search);

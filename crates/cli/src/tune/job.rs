@@ -81,10 +81,11 @@ impl<'a> Job<'a> {
     /// An option cannot be used, here or in every launch, or there is no folder for records.
     pub(super) fn new(
         arguments: &TuneArguments,
+        benches: &[(String, Vec<OsString>)],
         leader: Option<&'a Leader>,
         interruption: Interruption,
     ) -> Result<Job<'a>> {
-        let benches = arguments.benchmarks.iter().map(|name| bench(name, &arguments.bench));
+        let benches = benches.iter().map(|(name, words)| bench(name, words));
         let benches = benches.collect::<Result<Vec<_>>>()?;
         let (folder, temporary) = match &arguments.record {
             Some(folder) => {

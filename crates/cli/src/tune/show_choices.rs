@@ -104,9 +104,15 @@ impl Shown {
             Communicators { ranks, nodes, choices: of(&choices) }
         });
         let mut communicators: Vec<Communicators> = communicators.collect();
-        // The last kind is all that the file does not name: what is chosen alike needs no kind of its own.
+        // The last kind is all that the file does not name: what is chosen alike needs no kind of its own, unless a kind
+        // that is shown would seem to cover it.
         if let Some(rest) = communicators.pop() {
-            communicators.retain(|one| one.choices != rest.choices);
+            let differs = |one: &Communicators| one.choices != rest.choices;
+            let shown = |one: &Communicators| {
+                communicators.iter().any(|other| differs(other) && other.covers(one))
+            };
+            let mut shown = communicators.iter().map(shown).collect::<Vec<bool>>().into_iter();
+            communicators.retain(|_| shown.next().unwrap_or(true));
             communicators.push(rest);
         }
         Ok(Shown {
@@ -139,6 +145,14 @@ impl Shown {
             one.choices.iter().try_for_each(|choice| choice.write(out))?;
         }
         Ok(())
+    }
+}
+
+impl Communicators {
+    /// Whether all of the other kind are of this one.
+    fn covers(&self, other: &Communicators) -> bool {
+        (self.ranks.is_none() || self.ranks == other.ranks)
+            && (self.nodes.is_none() || self.nodes == other.nodes)
     }
 }
 
@@ -300,6 +314,14 @@ allgather,1024,18446744073709551615,ring,simple,16,-1,-1
           ]
         }
         "#);
+    }
+
+    #[test]
+    fn a_kind_that_another_would_seem_to_cover_is_shown() {
+        let lines = "allreduce,0,9,ring,ll,4,2,16\nallreduce,0,9,tree,ll,4,-1,16\nallreduce,0,9,ring,ll,4,-1,-1\n";
+        let shown = shown(lines, None, None).unwrap();
+        let kinds: Vec<_> = shown.communicators.iter().map(|one| (one.ranks, one.nodes)).collect();
+        assert_eq!(kinds, [(Some(16), Some(2)), (Some(16), None), (None, None)]);
     }
 
     #[test]

@@ -138,6 +138,7 @@ fn calls(report: &Report) -> String {
         let verdict = match (at.compared.is_gain(), at.compared.is_loss()) {
             (true, _) => "faster",
             (_, true) => "SLOWER",
+            _ if at.compared.interval.low > 0.0 => "likely faster",
             _ => "not decided",
         };
         cells.push(vec![

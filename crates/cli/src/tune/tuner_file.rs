@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use busbw_runner::backend::nccl::tuner;
 use busbw_store as store;
 use busbw_tune::{Assignment, AtCall, Choice};
-use busbw_tuner_file::{Algorithm, Collective, Entry, Protocol, TunerFile, offered};
+use busbw_tuner_file::{Algorithm, Collective, Entry, Protocol, Reference, TunerFile, offered};
 
 use super::by_call::Chosen;
 
@@ -126,6 +126,13 @@ pub(super) fn settings(path: &Path) -> Result<Vec<Assignment>> {
         name: busbw_core::environment::TUNER.to_owned(),
         value: Some(reference.to_string()),
     }])
+}
+
+/// The path of the file that these settings name.
+pub(super) fn file_of(settings: &[Assignment]) -> Option<String> {
+    let value = settings.iter().find_map(|one| one.value.as_ref())?;
+    let reference: Reference = value.parse().ok()?;
+    reference.file.to_str().map(str::to_owned)
 }
 
 #[cfg(test)]

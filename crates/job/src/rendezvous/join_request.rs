@@ -65,3 +65,25 @@ impl JoinRequest {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_tuner_is_named_with_both_values() {
+        let request = |tuner: &str| JoinRequest {
+            tuner: tuner.to_owned(),
+            host: "a".to_owned(),
+            ..JoinRequest::of_this_process(&Launched::planned(2, true), &["busbw".into()])
+        };
+        let (one, other) = (request("BUSBW_TUNER=/t#sha256=1"), request("BUSBW_TUNER=/t#sha256=2"));
+        assert_eq!(one.other_tuner(&one), None);
+        assert_eq!(request("").other_tuner(&request("")), None);
+        let said = one.other_tuner(&other).unwrap();
+        let begins = "has BUSBW_TUNER=/t#sha256=2, and rank 0 on a has BUSBW_TUNER=/t#sha256=1: ";
+        assert!(said.starts_with(begins), "{said}");
+        let said = one.other_tuner(&request("")).unwrap();
+        assert!(said.starts_with("has no BUSBW_TUNER, and rank 0 on a has "), "{said}");
+    }
+}

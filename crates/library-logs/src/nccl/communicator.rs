@@ -108,21 +108,7 @@ struct Statement<'a> {
 impl Communicators {
     /// Reads a message; none of its business gives `None`.
     pub(super) fn read(&mut self, origin: Origin<'_>, cursor: Cursor<'_>) -> Option<()> {
-        let mut cursor = cursor;
-        // 2.29 on.
-        if cursor.has("[Rank ") {
-            cursor.until("] ")?;
-        }
-        let mut made_by = None;
-        if !cursor.has("comm ") {
-            let call = cursor.word().filter(|word| word.starts_with("ncclComm"))?;
-            made_by = Some(call);
-            cursor.literal(" comm ")?;
-        }
-        let address = cursor.hex()?;
-        let rank = cursor.field(" rank ")?;
-        let said = Statement { made_by, address, rank, ..Statement::default() };
-        let said = if cursor.has(" nranks ") { life(cursor, said)? } else { span(cursor, said)? };
+        let said = statement(cursor)?;
         self.add(origin, &said);
         Some(())
     }
@@ -200,6 +186,38 @@ impl Communicating {
         rank.local_ranks = said.local_ranks.or(rank.local_ranks);
         rank.initialized |= said.initialized;
     }
+}
+
+fn statement(cursor: Cursor<'_>) -> Option<Statement<'_>> {
+    let mut cursor = cursor;
+    // 2.29 on.
+    if cursor.has("[Rank ") {
+        cursor.until("] ")?;
+    }
+    let mut made_by = None;
+    if !cursor.has("comm ") {
+        let call = cursor.word().filter(|word| word.starts_with("ncclComm"))?;
+        made_by = Some(call);
+        cursor.literal(" comm ")?;
+    }
+    let address = cursor.hex()?;
+    let rank = cursor.field(" rank ")?;
+    let said = Statement { made_by, address, rank, ..Statement::default() };
+    if cursor.has(" nranks ") { life(cursor, said) } else { span(cursor, said) }
+}
+
+/// What a line of a communicator's life says of one rank.
+pub(super) struct Named<'a> {
+    pub address: &'a str,
+    pub rank: u32,
+    pub id: Option<&'a str>,
+    pub cuda_dev: Option<u32>,
+}
+
+/// Reads such a line.
+pub(super) fn named(cursor: Cursor<'_>) -> Option<Named<'_>> {
+    let Statement { address, rank, id, cuda_dev, .. } = statement(cursor)?;
+    Some(Named { address, rank, id, cuda_dev })
 }
 
 /// What a communicator's line may end with. `Finalize` and `START` of other ends are of 2.31 on.

@@ -15,7 +15,7 @@ use super::wrapped;
 const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// The first byte that is no blank and no byte order mark; it stays unread.
-pub(super) fn first(from: &mut dyn BufRead) -> io::Result<Option<u8>> {
+pub(crate) fn first(from: &mut dyn BufRead) -> io::Result<Option<u8>> {
     loop {
         let buffer = from.fill_buf()?;
         if buffer.is_empty() {
@@ -40,14 +40,14 @@ pub(super) fn first(from: &mut dyn BufRead) -> io::Result<Option<u8>> {
 }
 
 /// Whether what comes next is a list in JSON, and no prefix such as `[1,0]<stdout>:`.
-pub(super) fn is_list(from: &mut dyn BufRead) -> io::Result<bool> {
+pub(crate) fn is_list(from: &mut dyn BufRead) -> io::Result<bool> {
     let mut start = from.fill_buf()?.trim_ascii_start().strip_prefix(b"[").unwrap_or_default();
     start = start.trim_ascii_start();
     Ok(start.starts_with(b"{") || start.starts_with(b"\""))
 }
 
 /// By its first bytes, a form that holds text and is not read, and what to do with it.
-pub(super) fn encoded(start: &[u8]) -> Option<(&'static str, &'static str)> {
+pub(crate) fn encoded(start: &[u8]) -> Option<(&'static str, &'static str)> {
     const UTF16: &str = "make it UTF-8 first, such as with `iconv -f UTF-16 -t UTF-8`";
     let known: [(&[u8], &str, &str); 5] = [
         (&[0x1f, 0x8b], "compressed with gzip", "unpack it first, such as with `gzip -dc`"),
@@ -76,7 +76,7 @@ const MAX_ZERO_BYTES: u64 = 64 << 20;
 
 /// The zero bytes of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Zeros {
+pub(crate) struct Zeros {
     /// Number of skipped bytes.
     pub count: u64,
     /// Offset of the first.
@@ -86,7 +86,7 @@ pub(super) struct Zeros {
 }
 
 /// Passes every line on, without zero bytes.
-pub(super) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Result<Zeros> {
+pub(crate) fn each(from: &mut dyn BufRead, mut line: impl FnMut(&str)) -> io::Result<Zeros> {
     let mut kept: Vec<u8> = Vec::new();
     let mut offset = 0u64;
     let mut zeros = Zeros::default();
@@ -146,7 +146,7 @@ fn hand(bytes: &[u8], line: &mut impl FnMut(&str)) {
 }
 
 /// Hands on every line in a text.
-pub(super) fn split(text: &str, line: &mut impl FnMut(&str)) {
+pub(crate) fn split(text: &str, line: &mut impl FnMut(&str)) {
     let mut text = Cow::Borrowed(text);
     if memchr3(b'\\', b'\r', b'\n', text.as_bytes()).is_none() {
         if !text.trim_ascii().is_empty() {

@@ -1,6 +1,8 @@
 //! What has arrived on an unreliable path, for its acknowledgements.
 //! Not where it belongs (`requests`).
 
+use crate::Time;
+
 /// Numbers behind the first missing one that an acknowledgement has a bit for.
 pub(crate) const ACK_WINDOW: u64 = 128;
 
@@ -15,6 +17,8 @@ pub struct Ack {
     pub beyond: u128,
     /// The number that has just arrived.
     pub newest: u64,
+    /// What time it was then at the receiver: by one clock for all connections of a host.
+    pub time: Time,
 }
 
 impl Ack {
@@ -37,7 +41,7 @@ pub(super) struct Arrived {
 
 impl Arrived {
     /// A number has arrived: what to acknowledge.
-    pub(super) fn add(&mut self, path: usize, number: u64) -> Ack {
+    pub(super) fn add(&mut self, path: usize, number: u64, time: Time) -> Ack {
         if let Some(ahead) = number.checked_sub(self.next) {
             let window = ACK_WINDOW;
             if ahead >= window {
@@ -51,7 +55,7 @@ impl Arrived {
             self.beyond = self.beyond.checked_shr(arrived).unwrap_or(0);
             self.next += u64::from(arrived);
         }
-        Ack { path, next: self.next, beyond: self.beyond, newest: number }
+        Ack { path, next: self.next, beyond: self.beyond, newest: number, time }
     }
 }
 
@@ -70,9 +74,9 @@ mod tests {
             let (mut arrived, mut all) = (Arrived::default(), BTreeSet::new());
             for number in numbers {
                 all.insert(number);
-                let ack = arrived.add(3, number);
+                let ack = arrived.add(3, number, Time(7));
                 prop_assert!(ack.has(number));
-                prop_assert_eq!((ack.path, ack.newest), (3, number));
+                prop_assert_eq!((ack.path, ack.newest, ack.time), (3, number, Time(7)));
                 let newest = *all.last().unwrap();
                 prop_assert!(ack.next <= newest + 1);
                 for other in ack.next..newest + 200 {

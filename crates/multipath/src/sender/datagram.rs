@@ -10,6 +10,8 @@ use crate::{ACK_WINDOW, Ack, Request, Source, Time};
 const REORDERED: u64 = 3;
 /// A path is lost after so many retransmission timeouts in a row, which take so long at least.
 const MAX_TIMEOUTS: (u32, Duration) = (2, Duration::from_millis(600));
+/// Chunks in flight before a connection has measured any round trip: it may have hundreds of paths, all over one link.
+const INITIAL_CHUNKS: usize = 2;
 
 impl<M: Source> Sender<M> {
     /// The unreliable path that would deliver the next chunk first, if any may send one now. Whoever gets it calls
@@ -20,10 +22,30 @@ impl<M: Source> Sender<M> {
         if !self.messages.has_work() {
             return None;
         }
-        let may_send = |(_, path): &(usize, &Path<M>)| path.has_window() && path.is_spaced(now);
+        let may_send =
+            |(number, path): &(usize, &Path<M>)| self.has_window(*number) && path.is_spaced(now);
         let delivers = |path: &Path<M>| path.load().expected(path.chunk_bytes());
         let able = self.paths.iter().enumerate().filter(may_send);
         able.min_by_key(|(_, path)| delivers(path)).map(|(number, _)| number)
+    }
+
+    /// Whether an unreliable path may begin: some path's round trip is known, or little is in flight.
+    pub(super) fn may_begin(&self, path: usize) -> bool {
+        let Some(window) = &self.paths[path].window else { return true };
+        let is_known =
+            |path: &Path<M>| path.window.as_ref().is_some_and(|it| it.round_trip().is_some());
+        window.round_trip().is_some()
+            || self.paths.iter().any(is_known)
+            || self.in_flight_anywhere() < INITIAL_CHUNKS * self.chunk as usize
+    }
+
+    fn in_flight_anywhere(&self) -> usize {
+        (0..self.paths.len()).map(|path| self.in_flight(path)).sum()
+    }
+
+    /// The longest retransmission timeout of those that are known from round trips.
+    fn known_timeout(&self) -> Option<Duration> {
+        self.paths.iter().filter_map(|path| path.window.as_ref()?.base_timeout()).max()
     }
 
     /// Number that the next chunk of a path has there.
@@ -89,7 +111,7 @@ impl<M: Source> Sender<M> {
         counts.requeued += lost.len() as u64;
         messages.requeue(lost);
         if let Some(round_trip) = round_trip {
-            window.acknowledged(bytes, round_trip, now);
+            window.acknowledged(bytes, round_trip, ack.time, now);
             if let Some(known) = window.pace() {
                 pace.set(known);
             }
@@ -105,13 +127,14 @@ impl<M: Source> Sender<M> {
     /// Sends again what unreliable paths have in flight for longer than their retransmission timeout. To be called at
     /// [`next_timeout`](Sender::next_timeout).
     pub fn check_datagrams(&mut self, now: Time, actions: &mut Vec<Action>) {
+        let known = self.known_timeout();
         let Sender { messages, paths, .. } = self;
         for (number, path) in paths.iter_mut().enumerate() {
             let Path { link: Link::Up(up), window: Some(window), counts, .. } = path else {
                 continue;
             };
             let Some(since) = up.waiting_since() else { continue };
-            if now.since(since) < window.timeout() {
+            if now.since(since) < window.timeout(known) {
                 continue;
             }
             window.timed_out(now);
@@ -138,13 +161,14 @@ impl<M: Source> Sender<M> {
     #[must_use]
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
         let has_work = self.messages.has_work();
-        let of_path = |path: &Path<M>| {
+        let known = self.known_timeout();
+        let of_path = |(number, path): (usize, &Path<M>)| {
             let (Link::Up(up), Some(window)) = (&path.link, &path.window) else { return None };
-            let timeout = up.waiting_since().map(|since| since + window.timeout());
-            let waits = has_work && path.has_window() && !path.is_spaced(now);
-            let space = waits.then(|| window.next_send());
+            let timeout = up.waiting_since().map(|since| since + window.timeout(known));
+            let waits = has_work && self.has_window(number) && !path.is_spaced(now);
+            let space = waits.then(|| window.next_send(now));
             timeout.into_iter().chain(space).min()
         };
-        self.paths.iter().filter_map(of_path).min()
+        self.paths.iter().enumerate().filter_map(of_path).min()
     }
 }

@@ -200,7 +200,7 @@ impl<M: Source> Path<M> {
 
     /// Whether it may leave now.
     pub(super) fn is_spaced(&self, now: Time) -> bool {
-        self.window.as_ref().is_none_or(|window| now >= window.next_send())
+        self.window.as_ref().is_none_or(|window| now >= window.next_send(now))
     }
 
     /// Nanoseconds until everything in flight is delivered; 0 while unknown.

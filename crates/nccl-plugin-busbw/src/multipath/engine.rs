@@ -3,15 +3,15 @@
 //! Not how bytes are moved (`sender`, `receiver`): these threads do what a caller would do.
 
 use std::{
-    sync::{
-        Arc, Condvar, Mutex, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+    sync::{Arc, PoisonError, Weak},
     thread::available_parallelism,
     time::{Duration, Instant},
 };
 
-use super::{locks::lock, threads};
+use super::{
+    sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock},
+    threads,
+};
 use crate::log;
 
 /// How many threads there are, instead of as many as fit the machine.
@@ -62,13 +62,14 @@ impl Open {
 
     /// As [`Work::rest`].
     pub(super) fn rest(&self) -> bool {
-        self.listed.store(false, Ordering::SeqCst);
+        self.listed.swap(false, Ordering::SeqCst);
         // Who began something meanwhile has listed it once more, or is found here.
         !self.is_any() || self.listed.swap(true, Ordering::SeqCst)
     }
 }
 
 /// The threads, as connections see them.
+#[derive(Default)]
 pub(super) struct Engine {
     threads: AtomicUsize,
     /// Threads that were called.
@@ -96,14 +97,7 @@ impl Engine {
                 .map_or(0, |count| count.get() / PROCESSORS_PER_THREAD)
                 .min(MAX_THREADS)
         };
-        let engine = Arc::new(Engine {
-            threads: AtomicUsize::new(0),
-            called: AtomicUsize::new(0),
-            awake: AtomicUsize::new(0),
-            list: Mutex::default(),
-            changes: AtomicUsize::new(0),
-            calls: Condvar::new(),
-        });
+        let engine = Arc::new(Engine::default());
         for number in 0..threads.unwrap_or_else(fit) {
             let itself = engine.clone();
             if let Err(failure) =
@@ -129,9 +123,8 @@ impl Engine {
 
     /// Lists a connection on which something is open, until it rests.
     pub(super) fn join(&self, open: &Open, work: impl FnOnce() -> Weak<dyn Work>) {
-        let listed =
-            || open.listed.load(Ordering::SeqCst) || open.listed.swap(true, Ordering::SeqCst);
-        if self.has_threads() && !listed() {
+        // In one step, not after a look: what is open is seen by the thread that lets it rest, or it is listed anew.
+        if self.has_threads() && !open.listed.swap(true, Ordering::SeqCst) {
             lock(&self.list).work.push(work());
             self.changes.fetch_add(1, Ordering::Release);
         }
@@ -150,41 +143,135 @@ impl Engine {
     }
 
     fn run(&self) {
-        let mut work = Vec::new();
         loop {
             self.sleep();
-            self.awake.fetch_add(1, Ordering::AcqRel);
-            let mut seen = None;
             let mut moved = Instant::now();
-            while moved.elapsed() < IDLE_TIMEOUT {
-                let changes = self.changes.load(Ordering::Acquire);
-                if seen != Some(changes) {
-                    seen = Some(changes);
-                    work =
-                        lock(&self.list).work.iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
-                }
-                if work.iter().fold(false, |any, work| work.advance() | any) {
+            self.stay(|has_moved| {
+                if has_moved {
                     moved = Instant::now();
                 }
-            }
-            // Connections that have ended are not kept.
-            work.clear();
-            self.awake.fetch_sub(1, Ordering::AcqRel);
-            self.called.fetch_sub(1, Ordering::AcqRel);
+                moved.elapsed() < IDLE_TIMEOUT
+            });
         }
     }
 
-    /// Until called. Before that, connections without work leave the list.
-    fn sleep(&self) {
+    /// A thread that was called moves what there is, as long as `goes_on(whether anything moved)` says so.
+    pub(super) fn stay(&self, mut goes_on: impl FnMut(bool) -> bool) {
+        self.awake.fetch_add(1, Ordering::AcqRel);
+        let (mut work, mut seen) = (Vec::new(), None);
+        loop {
+            let changes = self.changes.load(Ordering::Acquire);
+            if seen != Some(changes) {
+                seen = Some(changes);
+                work = lock(&self.list).work.iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
+            }
+            if !goes_on(work.iter().fold(false, |any, work| work.advance() | any)) {
+                break;
+            }
+        }
+        self.awake.fetch_sub(1, Ordering::AcqRel);
+        self.called.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Connections without work leave the list.
+    pub(super) fn let_rest(&self) {
         let mut list = lock(&self.list);
         let before = list.work.len();
         list.work.retain(|work| work.upgrade().is_some_and(|work| !work.rest()));
         if list.work.len() < before {
             self.changes.fetch_add(1, Ordering::Release);
         }
+    }
+
+    /// Until called. Before that, connections without work leave the list.
+    pub(super) fn sleep(&self) {
+        self.let_rest();
+        let mut list = lock(&self.list);
         while list.calls == 0 {
             list = self.calls.wait(list).unwrap_or_else(PoisonError::into_inner);
         }
         list.calls -= 1;
+    }
+}
+
+#[cfg(test)]
+impl Engine {
+    /// So many threads, which are the test.
+    #[cfg(loom)]
+    pub(super) fn with_threads(count: usize) -> Engine {
+        Engine { threads: AtomicUsize::new(count), ..Engine::default() }
+    }
+
+    /// Connections on the list.
+    #[cfg(loom)]
+    pub(super) fn listed(&self) -> usize {
+        lock(&self.list).work.len()
+    }
+
+    /// Whether no thread is awake or called.
+    pub(super) fn is_quiet(&self) -> bool {
+        let calls = lock(&self.list).calls;
+        let [awake, called] = [&self.awake, &self.called].map(|count| count.load(Ordering::SeqCst));
+        (calls, awake, called) == (0, 0, 0)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Something to move so often.
+    struct Counted {
+        open: Open,
+        left: AtomicUsize,
+        looks: AtomicUsize,
+    }
+
+    impl Work for Counted {
+        fn advance(&self) -> bool {
+            self.looks.fetch_add(1, Ordering::SeqCst);
+            let less = |left: usize| left.checked_sub(1);
+            self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
+        }
+
+        fn rest(&self) -> bool {
+            self.open.rest()
+        }
+    }
+
+    /// Until something is so; who waits 10 s for it hangs.
+    fn until(is_so: impl Fn() -> bool) {
+        let until = Instant::now() + Duration::from_secs(10);
+        while !is_so() {
+            assert!(Instant::now() < until, "it does not come");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn threads_move_what_they_are_called_for_and_sleep_otherwise() {
+        let engine = Engine::start(Some(2));
+        let (open, left, looks) = (Open::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let counted = Arc::new(Counted { open, left, looks });
+        let looks = || counted.looks.load(Ordering::SeqCst);
+        let work = || -> Weak<dyn Work> {
+            let whom: Weak<Counted> = Arc::downgrade(&counted);
+            whom
+        };
+        for _ in 0..3 {
+            counted.open.begin();
+            counted.left.store(1000, Ordering::SeqCst);
+            engine.join(&counted.open, work);
+            engine.call();
+            until(|| counted.left.load(Ordering::SeqCst) == 0);
+            counted.open.done();
+            // Without a call they stay where they are: asleep, without a time limit.
+            until(|| engine.is_quiet());
+            let before = looks();
+            counted.open.begin();
+            engine.join(&counted.open, work);
+            assert_eq!((looks(), engine.is_quiet()), (before, true));
+            counted.open.done();
+        }
     }
 }

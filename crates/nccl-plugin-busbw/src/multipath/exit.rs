@@ -4,15 +4,13 @@
 use std::{
     process,
     sync::{Arc, OnceLock},
-    thread::sleep,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use super::manager::Manager;
 
 /// At most so long. It takes one round trip, or none, where the other side lives.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
-const STEP: Duration = Duration::from_millis(1);
 
 /// Which connection manager, of which process: a child has no thread of it.
 static MANAGER: OnceLock<(Arc<Manager>, u32)> = OnceLock::new();
@@ -31,8 +29,5 @@ extern "C" fn leave() {
         return;
     };
     manager.drain();
-    let until = Instant::now() + DRAIN_TIMEOUT;
-    while !manager.is_drained() && Instant::now() < until {
-        sleep(STEP);
-    }
+    manager.wait_until_drained(DRAIN_TIMEOUT);
 }

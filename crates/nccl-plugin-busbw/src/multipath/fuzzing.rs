@@ -13,6 +13,7 @@ use busbw_multipath::{
 };
 
 use super::{
+    clock::Clock,
     engine::Engine,
     handle,
     manager::{Managed, Manager},
@@ -40,7 +41,7 @@ impl Receives {
     /// # Errors
     /// When the system does not let us.
     pub fn new(paths: usize) -> Result<Receives> {
-        let manager = Manager::new(Vec::new(), Engine::start(Some(0)))?;
+        let manager = Manager::new(Vec::new(), Engine::start(Some(0)), Clock::default())?;
         let connection = Connection::new(&manager)?;
         let paths = (0..paths.clamp(1, MAX_PATHS)).map(|path| come(&connection, path, 0)).collect();
         let receiver = Listening::new(connection.clone(), 0).accept()?;

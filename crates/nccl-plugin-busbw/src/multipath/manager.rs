@@ -11,8 +11,8 @@ use std::{
     net::SocketAddr,
     os::fd::OwnedFd,
     sync::{
-        Arc, Mutex, OnceLock, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Condvar, Mutex, OnceLock, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -23,8 +23,8 @@ use rustix::event::{EventfdFlags, eventfd};
 pub(super) use self::connecting::CONNECT_TIMEOUT;
 use self::thread::Thread;
 use super::{
-    engine::Engine, exit, fault::Fault, handle::Listening, locks::lock, receiver, sender, sockets,
-    stats::Stats,
+    clock::Clock, engine::Engine, exit, fault::Fault, handle::Listening, locks::lock, receiver,
+    sender, sockets, stats::Stats,
 };
 use crate::{
     devices::Interface,
@@ -85,8 +85,10 @@ pub(super) struct Manager {
     wake: OwnedFd,
     receivers: Mutex<HashMap<u64, Arc<receiver::Connection>>>,
     last_receiver: AtomicU64,
-    is_drained: AtomicBool,
+    is_drained: Mutex<bool>,
+    drained: Condvar,
     stats: OnceLock<Stats>,
+    pub(super) clock: Clock,
     /// Who moves bytes while more waits than callers can move.
     pub(super) engine: Arc<Engine>,
 }
@@ -119,7 +121,7 @@ impl Manager {
                 "cannot listen on any interface: see NCCL_DEBUG=INFO, and NCCL_SOCKET_IFNAME";
             return Err(Failure::new(nccl_plugin_abi::Status::SYSTEM, text));
         }
-        let manager = Manager::new(addresses, engine)?;
+        let manager = Manager::new(addresses, engine, Clock::default())?;
         let thread = Thread::new(manager.clone(), listeners, fault);
         super::threads::spawn("busbw-manager", move || thread.run())?;
         exit::wait_for(&manager);
@@ -133,6 +135,7 @@ impl Manager {
     pub(super) fn new(
         addresses: Vec<(SocketAddr, u8)>,
         engine: Arc<Engine>,
+        clock: Clock,
     ) -> Result<Arc<Manager>> {
         let mut secret = [0; SECRET_BYTES];
         rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
@@ -146,8 +149,10 @@ impl Manager {
             wake,
             receivers: Mutex::default(),
             last_receiver: AtomicU64::new(0),
-            is_drained: AtomicBool::new(false),
+            is_drained: Mutex::default(),
+            drained: Condvar::new(),
             stats: OnceLock::new(),
+            clock,
             engine,
         }))
     }
@@ -199,9 +204,11 @@ impl Manager {
         self.ask(Job::Drain);
     }
 
-    /// Whether they are.
-    pub(super) fn is_drained(&self) -> bool {
-        self.is_drained.load(Ordering::Acquire)
+    /// Waits until they are, for so long at most.
+    pub(super) fn wait_until_drained(&self, limit: Duration) {
+        let is_drained = lock(&self.is_drained);
+        let waited = self.drained.wait_timeout_while(is_drained, limit, |is_drained| !*is_drained);
+        drop(waited.map_err(PoisonError::into_inner));
     }
 
     fn ask(&self, job: Job) {

@@ -9,7 +9,7 @@ use std::{
     os::fd::OwnedFd,
     sync::{
         Arc, Mutex, OnceLock, Weak,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Instant,
 };
@@ -22,14 +22,17 @@ use self::stream::{Stop, Stream};
 use super::{
     engine::{Open, Work},
     events::Events,
+    flag::Flag,
     locks::{lock, try_lock},
     manager::{Managed, Manager},
     memory::Place,
+    results::Results,
     sockets,
+    watch::Watch,
 };
 use crate::{
     log,
-    network::{Failure, REQUESTS, Request, Result},
+    network::{Failure, Request, Result},
 };
 
 /// No path.
@@ -52,9 +55,9 @@ pub(super) struct Connection {
     has_come: AtomicBool,
     is_up: AtomicBool,
     started: Instant,
-    results: [AtomicU64; REQUESTS],
+    results: Results,
     failure: OnceLock<Error>,
-    watched: AtomicBool,
+    watched: Watch,
     /// Receives that are not done.
     open: Open,
     manager: Arc<Manager>,
@@ -64,11 +67,11 @@ pub(super) struct Connection {
 #[derive(Default)]
 struct Path {
     stream: Mutex<Option<Stream>>,
-    readable: AtomicBool,
+    readable: Flag,
     /// Whether behind what is there is the end.
-    ended: AtomicBool,
+    ended: Flag,
     /// Whether it stands before a chunk whose receive is not posted.
-    waits: AtomicBool,
+    waits: Flag,
 }
 
 impl Connection {
@@ -86,10 +89,10 @@ impl Connection {
             turn: AtomicUsize::new(0),
             has_come: AtomicBool::new(false),
             is_up: AtomicBool::new(false),
-            started: Instant::now(),
-            results: std::array::from_fn(|_| AtomicU64::new(0)),
+            started: manager.clock.now(),
+            results: Results::default(),
             failure: OnceLock::new(),
-            watched: AtomicBool::new(false),
+            watched: Watch::default(),
             open: Open::default(),
             manager: manager.clone(),
             itself: itself.clone(),
@@ -118,7 +121,7 @@ impl Connection {
             return;
         }
         // Before the kernel can tell of this one's.
-        path.ended.store(false, Ordering::Release);
+        path.ended.set(false);
         if self.events.add(&socket, number).is_err() {
             return;
         }
@@ -128,7 +131,7 @@ impl Connection {
         *stream = Some(Stream::new(socket, incoming));
         self.is_up.store(true, Ordering::Release);
         self.has_come.store(true, Ordering::Release);
-        path.readable.store(true, Ordering::Release);
+        path.readable.raise();
     }
 
     fn failure(&self) -> Result<()> {
@@ -149,12 +152,12 @@ impl Connection {
     }
 
     fn now(&self) -> Time {
-        Time(self.started.elapsed().as_nanos() as u64)
+        Time(self.manager.clock.now().saturating_duration_since(self.started).as_nanos() as u64)
     }
 
     fn done(&self) -> impl FnMut(Request, u64) {
         |request, bytes| {
-            self.results[request].store(1 + bytes, Ordering::Release);
+            self.results.done(request, bytes);
             self.open.done();
         }
     }
@@ -171,13 +174,13 @@ impl Connection {
     fn read(&self, number: usize, stream: &mut Option<Stream>) -> bool {
         let Some(up) = stream else { return false };
         let path = &self.paths[number];
-        let outcome = up.read(&self.core, path.ended.load(Ordering::Acquire), self.done());
+        let outcome = up.read(&self.core, path.ended.is_raised(), self.done());
         let is_long = up.incoming.is_long();
         if up.is_fresh {
             self.hot.store(number, Ordering::Relaxed);
         }
         self.poll_small(number, up);
-        path.waits.store(up.incoming.is_waiting(), Ordering::Release);
+        path.waits.set(up.incoming.is_waiting());
         match outcome {
             // Whoever posts a receive sees to those that wait for it.
             Ok(Ok(stop @ (Stop::Empty | Stop::Request))) => {
@@ -191,7 +194,7 @@ impl Connection {
                 }
                 // Unless it was posted before it could see that this path waits.
                 if stop == Stop::Request && lock(&self.core).is_waiting() {
-                    path.readable.store(true, Ordering::Release);
+                    path.readable.raise();
                 }
             }
             Ok(Ok(Stop::End)) => self.lose(number, stream),
@@ -225,7 +228,7 @@ impl Connection {
     /// Reads a path, unless somebody else does right now (then nothing). Whether anything of a long message arrived.
     fn try_read(&self, path: usize) -> Option<bool> {
         let mut stream = try_lock(&self.paths[path].stream)?;
-        self.paths[path].readable.swap(false, Ordering::AcqRel);
+        self.paths[path].readable.take();
         Some(self.read(path, &mut stream))
     }
 
@@ -238,7 +241,7 @@ impl Connection {
     }
 
     fn watch(&self) {
-        if !self.watched.swap(true, Ordering::SeqCst) {
+        if self.watched.ask() {
             self.manager.watch(self.itself.clone());
         }
     }
@@ -258,10 +261,10 @@ impl Connection {
         self.events.collect(|event| {
             let path = &self.paths[event.path];
             if event.ended {
-                path.ended.store(true, Ordering::Release);
+                path.ended.raise();
             }
             if event.readable {
-                path.readable.store(true, Ordering::Release);
+                path.readable.raise();
             }
         });
         let moved = self.read_on();
@@ -282,7 +285,7 @@ impl Connection {
         let polled = self.polled.load(Ordering::Acquire);
         for number in (first..MAX_PATHS).chain(0..first) {
             let path = &self.paths[number];
-            let is_readable = path.readable.load(Ordering::Acquire);
+            let is_readable = path.readable.is_raised();
             if !is_readable && number != polled {
                 continue;
             }
@@ -357,14 +360,11 @@ impl Managed for Connection {
     }
 
     fn is_behind(&self) -> bool {
-        self.any(Stream::owes)
-            || self.paths.iter().any(|path| path.readable.load(Ordering::Acquire))
+        self.any(Stream::owes) || self.paths.iter().any(|path| path.readable.is_raised())
     }
 
     fn unwatch(&self) -> bool {
-        self.watched.store(false, Ordering::SeqCst);
-        let again = self.is_behind() || self.any(|stream| stream.incoming.is_reading());
-        !again || self.watched.swap(true, Ordering::SeqCst)
+        self.watched.give_up(|| self.is_behind() || self.any(|stream| stream.incoming.is_reading()))
     }
 
     fn cut(&self, path: usize) {

@@ -22,9 +22,10 @@ use nccl_plugin_abi::Status;
 pub(super) use self::calls::Sending;
 use self::{counts::Kernel, stream::Stream};
 use super::{
-    engine::Open, events::Events, locks::lock, manager::Manager, memory::Outgoing, routes::Route,
+    engine::Open, events::Events, flag::Flag, locks::lock, manager::Manager, memory::Outgoing,
+    results::Results, routes::Route, watch::Watch,
 };
-use crate::network::{Failure, REQUESTS, Result};
+use crate::network::{Failure, Result};
 
 /// Both for the caller and for the connection manager. Whoever locks a path and the state machine locks the path first.
 pub(super) struct Connection {
@@ -36,8 +37,8 @@ pub(super) struct Connection {
     /// The path that is looked at first.
     turn: AtomicUsize,
     /// What became of requests: 0, or 1 + bytes.
-    results: [AtomicU64; REQUESTS],
-    watched: AtomicBool,
+    results: Results,
+    watched: Watch,
     /// Long messages that are not done.
     open: Open,
     /// Why the connection has ended, in words and as the state machine has it.
@@ -54,10 +55,10 @@ pub(super) struct Connection {
 /// A path, up or not.
 struct Path {
     stream: Mutex<Option<Stream>>,
-    readable: AtomicBool,
+    readable: Flag,
     /// Behind what can be read, there is the end.
-    ended: AtomicBool,
-    writable: AtomicBool,
+    ended: Flag,
+    writable: Flag,
     /// What the kernel knew of its connections.
     kernel: Kernel,
     from: Option<IpAddr>,
@@ -79,9 +80,9 @@ impl Connection {
         core.connect(&mut actions);
         let paths = routes.into_iter().map(|(from, to)| Path {
             stream: Mutex::new(None),
-            readable: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
-            writable: AtomicBool::new(false),
+            readable: Flag::default(),
+            ended: Flag::default(),
+            writable: Flag::default(),
             kernel: Kernel::default(),
             from,
             to,
@@ -94,19 +95,19 @@ impl Connection {
             events,
             hot: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
-            results: std::array::from_fn(|_| AtomicU64::new(0)),
-            watched: AtomicBool::new(true),
+            results: Results::default(),
+            watched: Watch::asked(),
             open: Open::default(),
             ended: OnceLock::new(),
             manager: manager.clone(),
             itself: itself.clone(),
             hello,
-            started: Instant::now(),
+            started: manager.clock.now(),
             checked: AtomicU64::new(0),
             aborted: AtomicBool::new(false),
         });
         if let Some(stats) = manager.stats() {
-            stats.opened(connection.itself.clone());
+            stats.opened(connection.itself.clone(), manager.clock.now());
         }
         manager.watch(connection.itself.clone());
         connection.perform(actions);
@@ -127,6 +128,6 @@ impl Connection {
     }
 
     fn now(&self) -> Time {
-        Time(self.started.elapsed().as_nanos() as u64)
+        Time(self.manager.clock.now().saturating_duration_since(self.started).as_nanos() as u64)
     }
 }

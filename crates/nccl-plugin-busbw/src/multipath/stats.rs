@@ -69,14 +69,14 @@ impl Stats {
     }
 
     /// There is one more connection.
-    pub(super) fn opened(&self, whom: Weak<Connection>) {
+    pub(super) fn opened(&self, whom: Weak<Connection>, now: Instant) {
         let mut known = lock(&self.known);
         known.open.push(whom);
-        known.hurry();
+        known.hurry(now);
     }
 
     /// A connection has ended; this is what it has done.
-    pub(super) fn closed(&self, whom: &Weak<Connection>, counted: NetConnection) {
+    pub(super) fn closed(&self, whom: &Weak<Connection>, counted: NetConnection, now: Instant) {
         let mut known = lock(&self.known);
         let Some(place) = known.open.iter().position(|other| other.ptr_eq(whom)) else {
             // It has ended before.
@@ -89,7 +89,7 @@ impl Stats {
         {
             known.before.add(&oldest);
         }
-        known.hurry();
+        known.hurry(now);
     }
 
     /// Writes the file if it is time to; when that will be next.
@@ -100,11 +100,28 @@ impl Stats {
 
     /// Writes the file; when it is to be written next.
     pub(super) fn write(&self, now: Instant) -> Option<Instant> {
-        let (open, closed, before) = {
+        {
             let mut known = lock(&self.known);
             known.open.retain(|whom| whom.strong_count() > 0);
             known.written = Some(now);
             known.due = (!known.open.is_empty()).then(|| now + WRITE_INTERVAL);
+        }
+        let outcome = serde_json::to_string(&self.counted()).map_err(io::Error::other);
+        let outcome = outcome.and_then(|text| write(&self.file, (text + "\n").as_bytes()));
+        let mut known = lock(&self.known);
+        if let Err(error) = outcome
+            && !std::mem::replace(&mut known.failed, true)
+        {
+            let (name, file) = (net_stats::VARIABLE, self.file.display());
+            log::warn(&format!("NET/busbw: {name}: cannot write {file}: {error}; messages go on"));
+        }
+        known.due
+    }
+
+    /// What connections have done so far.
+    pub(super) fn counted(&self) -> NetStats {
+        let (open, closed, before) = {
+            let known = lock(&self.known);
             let open: Vec<Arc<Connection>> = known.open.iter().filter_map(Weak::upgrade).collect();
             (open, known.closed.clone(), known.before)
         };
@@ -120,23 +137,13 @@ impl Stats {
         };
         stats.connections.extend(open.iter().map(|shared| shared.counted()));
         stats.keep(MAX_LISTED);
-        let outcome = serde_json::to_string(&stats).map_err(io::Error::other);
-        let outcome = outcome.and_then(|text| write(&self.file, (text + "\n").as_bytes()));
-        let mut known = lock(&self.known);
-        if let Err(error) = outcome
-            && !std::mem::replace(&mut known.failed, true)
-        {
-            let (name, file) = (net_stats::VARIABLE, self.file.display());
-            log::warn(&format!("NET/busbw: {name}: cannot write {file}: {error}; messages go on"));
-        }
-        known.due
+        stats
     }
 }
 
 impl Known {
     /// It is to be written now, or as soon as may be.
-    fn hurry(&mut self) {
-        let now = Instant::now();
+    fn hurry(&mut self, now: Instant) {
         let soon = self.written.map_or(now, |written| now.max(written + MIN_WRITE_INTERVAL));
         self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
     }

@@ -5,9 +5,12 @@
 
 use std::{
     process::{Command, ExitCode},
+    sync::mpsc,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{cases, peer};
 
@@ -41,17 +44,13 @@ fn passes(name: &str, variables: &[(&str, &str)]) -> bool {
         .env("NCCL_SOCKET_IFNAME", "lo")
         .spawn()
         .unwrap();
-    let until = Instant::now() + LIMIT;
-    loop {
-        if let Some(status) = inside.try_wait().unwrap() {
-            return status.success();
-        }
-        if Instant::now() > until {
-            println!("{name}: FAILED: still running after {} s", LIMIT.as_secs());
-            inside.kill().unwrap();
-            inside.wait().unwrap();
-            return false;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
+    let process = Pid::from_child(&inside);
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || tell.send(inside.wait().unwrap().success()));
+    told.recv_timeout(LIMIT).unwrap_or_else(|_| {
+        println!("{name}: FAILED: still running after {} s", LIMIT.as_secs());
+        kill_process(process, Signal::KILL).unwrap();
+        told.recv().unwrap();
+        false
+    })
 }

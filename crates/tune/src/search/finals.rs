@@ -33,6 +33,8 @@ const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
 const NEGLIGIBLE: f64 = 0.002;
 /// All variables that go back may lose this much together.
 const NEGLIGIBLE_TOGETHER: f64 = 0.004;
+/// So does one whose expected loss is below this many standard deviations of itself: what few trials say of it is noise.
+const UNKNOWN: f64 = 0.5;
 /// The most variables whose own gain is measured.
 const MAX_ABLATIONS: usize = 8;
 /// The most environments for single calls.
@@ -137,11 +139,18 @@ fn simplified(search: &Search, fitted: &Fitted<'_>, leader: &Point) -> Point {
         let others = others.iter().map(without).filter(|other| !forbidden.has(other));
         let mut all = vec![leader.clone(), point.clone()];
         all.extend(others);
-        let (means, _) = fitted.joint(&all);
+        let (means, covariances) = fitted.joint(&all);
+        let n = all.len();
         let loses = |place: &usize| means[*place] - means[1];
+        let deviation = |a: usize, b: usize| {
+            let at = |a: usize, b: usize| covariances[a * n + b];
+            (at(a, a) + at(b, b) - 2.0 * at(a, b)).max(0.0).sqrt()
+        };
         let cheapest = (2..all.len()).min_by(|a, b| loses(a).total_cmp(&loses(b)));
         let Some(cheapest) = cheapest.filter(|place| {
-            loses(place) < NEGLIGIBLE && means[*place] - means[0] < NEGLIGIBLE_TOGETHER
+            loses(place) < NEGLIGIBLE.max(UNKNOWN * deviation(*place, 1))
+                && means[*place] - means[0]
+                    < NEGLIGIBLE_TOGETHER.max(UNKNOWN * deviation(*place, 0))
         }) else {
             return point;
         };
@@ -240,7 +249,9 @@ impl Search {
         } else if stage == Stage::Compare {
             let winner = finals.sides[1].point.clone();
             let changed = self.space.changed(&winner);
-            let most = (self.trials_left() / ABLATION_LAUNCHES).saturating_sub(1);
+            // Each variable's own gain is measured even if hangs took the time that was meant for it.
+            let by_number = self.settings.budget.trials.saturating_sub(self.history.len());
+            let most = (by_number / ABLATION_LAUNCHES).saturating_sub(1);
             if changed.len() > 1 && most > 0 {
                 finals.sides.push(Side { point: winner.clone(), role: Role::Again });
                 for place in changed.into_iter().take(MAX_ABLATIONS.min(most)) {

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::shims::{folder, run, well};
+use super::shims::{LIMIT, bench, folder, run, well};
 
 /// One choice a size: LL128 at 64 KiB, for which the shim has costs, and nothing above 128 KiB.
 const FILE: &str = "\
@@ -61,8 +61,10 @@ fn the_log_names_the_tuner_and_the_file() {
         ("NCCL_DEBUG_SUBSYS", "INIT,TUNING"),
         ("NCCL_DEBUG_FILE", log.to_str().unwrap()),
     ];
-    let ended = run(&format!("all_reduce {SIZES} -c 0 --tuner {file}"), &variables);
-    ended.exits(0).says("NCCL asks busbw's tuner: 3 lines of");
+    let words = format!("all_reduce_perf {SIZES} -c 0 --tuner {file}");
+    let mut logged = bench(&words, &variables);
+    logged.also_writes = Some(folder.path().to_owned());
+    logged.start().end(LIMIT).exits(0).says("NCCL asks busbw's tuner: 3 lines of");
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("TUNER/Plugin: Using busbw (v5)"), "{log}");
     assert!(log.contains("TUNER/busbw: 2 of 3 entries of"), "{log}");

@@ -28,11 +28,11 @@ pub(super) struct Connecting {
 
 impl Connecting {
     /// Nothing if the system does not let us; whoever wants it is told.
-    pub(super) fn begin(connect: Connect) -> Option<Connecting> {
+    pub(super) fn begin(connect: Connect, now: Instant) -> Option<Connecting> {
         match sockets::dialing(connect.from, connect.to) {
             Ok(socket) => Some(Connecting {
                 socket,
-                until: Instant::now() + connect.timeout,
+                until: now + connect.timeout,
                 connect,
                 connected: false,
                 answer: [0; Answer::BYTES],
@@ -60,7 +60,7 @@ impl Connecting {
             }
             return None;
         }
-        let outcome = if self.connected { self.read_answer() } else { self.send_hello() };
+        let outcome = if self.connected { self.read_answer() } else { self.send_hello(now) };
         match outcome {
             Err(error) => not_connected(&self.connect, error),
             Ok(None) => return Some(self),
@@ -80,14 +80,14 @@ impl Connecting {
         None
     }
 
-    fn send_hello(&mut self) -> rustix::io::Result<Option<Answer>> {
+    fn send_hello(&mut self, now: Instant) -> rustix::io::Result<Option<Answer>> {
         sockopt::socket_error(&self.socket)??;
         // Where nobody listens at a port of this host, a socket that has that port itself connects to itself.
         if sockets::local(&self.socket) == Some(self.connect.to) {
             return Err(Errno::CONNREFUSED);
         }
         self.connected = true;
-        self.until = Instant::now() + CONNECT_TIMEOUT;
+        self.until = now + CONNECT_TIMEOUT;
         let hello = self.connect.hello.encoded();
         match sockets::send(&self.socket, &[IoSlice::new(&hello)])? {
             Some(Hello::BYTES) => Ok(None),
@@ -135,7 +135,9 @@ mod tests {
             drop(listener);
             let hello = Hello { secret: [0; 16], listener: 1, path: 0, paths: 1, epoch: 0 };
             let whom = Weak::new();
-            Connecting::begin(Connect { whom, from: Some(to), to, hello, timeout: CONNECT_TIMEOUT })
+            let timeout = CONNECT_TIMEOUT;
+            let connect = Connect { whom, from: Some(to), to, hello, timeout };
+            Connecting::begin(connect, Instant::now())
         };
         // Somebody else may have taken the port meanwhile.
         let connecting = (0..20).find_map(|_| to_itself()).unwrap();

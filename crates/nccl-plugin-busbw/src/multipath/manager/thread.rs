@@ -1,10 +1,13 @@
 //! What the connection manager's thread does: it waits for whatever happens first, and sees to it.
 //! Not what others ask of it (`manager`).
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     io::{IoSlice, IoSliceMut},
     os::fd::OwnedFd,
-    sync::{Arc, Weak, atomic::Ordering},
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
@@ -67,7 +70,7 @@ impl Thread {
         listeners: Vec<OwnedFd>,
         fault: Option<Fault>,
     ) -> Thread {
-        let now = Instant::now();
+        let now = manager.clock.now();
         Thread {
             manager,
             listeners,
@@ -88,9 +91,10 @@ impl Thread {
 
     pub(super) fn run(mut self) {
         loop {
-            let now = Instant::now();
+            let now = self.manager.clock.now();
             let until = self.turn(now);
-            self.wait(until.map(|until| until.saturating_duration_since(now)));
+            let came = self.wait(until.map(|until| until.saturating_duration_since(now)), now);
+            self.see_to(&came, self.manager.clock.now());
         }
     }
 
@@ -108,10 +112,7 @@ impl Thread {
             self.next_idle_check = now + IDLE_CHECK_INTERVAL;
         }
         if self.is_draining && self.closing.is_empty() && !self.is_behind() {
-            if let Some(stats) = self.manager.stats().filter(|_| !self.manager.is_drained()) {
-                stats.write(now);
-            }
-            self.manager.is_drained.store(true, Ordering::Release);
+            self.drained(now);
         }
         self.cut(now);
         let stats = self.manager.stats().and_then(|stats| stats.write_when_due(now));
@@ -133,10 +134,22 @@ impl Thread {
                 self.watched.push((whom, now));
             }
             Job::Close(whom) => self.closing.push((whom, now + CONNECTION_TIMEOUT)),
-            Job::Leave(socket) => self.leave(socket),
+            Job::Leave(socket) => self.leave(socket, now),
             Job::Drain => self.is_draining = true,
-            Job::Connect(connect) => self.connecting.extend(Connecting::begin(connect)),
+            Job::Connect(connect) => self.connecting.extend(Connecting::begin(connect, now)),
         }
+    }
+
+    /// Tells whoever waits for it, once; the last statistics are written before.
+    fn drained(&self, now: Instant) {
+        if *lock(&self.manager.is_drained) {
+            return;
+        }
+        if let Some(stats) = self.manager.stats() {
+            stats.write(now);
+        }
+        *lock(&self.manager.is_drained) = true;
+        self.manager.drained.notify_all();
     }
 
     fn is_behind(&self) -> bool {
@@ -156,11 +169,11 @@ impl Thread {
         }
     }
 
-    fn leave(&mut self, socket: OwnedFd) {
+    fn leave(&mut self, socket: OwnedFd, now: Instant) {
         let fin = Frame::Fin.encoded();
         let _ = sockets::send(&socket, &[IoSlice::new(&fin)]);
         let _ = shutdown(&socket, Shutdown::Write);
-        self.closing_sockets.push((socket, Instant::now() + CLOSE_TIMEOUT));
+        self.closing_sockets.push((socket, now + CLOSE_TIMEOUT));
     }
 
     /// Checks connections on which something is in flight, and those that are being closed.
@@ -185,7 +198,7 @@ impl Thread {
             ended.extend(connection.end());
             false
         });
-        ended.into_iter().for_each(|socket| self.leave(socket));
+        ended.into_iter().for_each(|socket| self.leave(socket, now));
     }
 
     /// Checks the others: one that has lost a path is watched again.
@@ -198,12 +211,10 @@ impl Thread {
         });
     }
 
-    /// Waits until something happens, and sees to it.
-    fn wait(&mut self, timeout: Option<Duration>) {
-        let manager = self.manager.clone();
-        let mut files = vec![PollFd::new(&manager.wake, PollFlags::IN)];
-        let room = self.has_room(Instant::now()) && Instant::now() >= self.full;
-        let accepts = if room { PollFlags::IN } else { PollFlags::empty() };
+    /// Waits until something happens, so long at most: for each file, in the order of [`Thread::see_to`], whether it did.
+    fn wait(&self, timeout: Option<Duration>, now: Instant) -> Vec<bool> {
+        let mut files = vec![PollFd::new(&self.manager.wake, PollFlags::IN)];
+        let accepts = if self.accepts(now) { PollFlags::IN } else { PollFlags::empty() };
         files.extend(self.listeners.iter().map(|listener| PollFd::new(listener, accepts)));
         files.extend(self.handshakes.iter().map(|one| PollFd::new(&one.socket, PollFlags::IN)));
         files.extend(self.connecting.iter().map(|one| {
@@ -218,10 +229,13 @@ impl Thread {
             tv_nsec: (timeout.subsec_nanos() + 50_000).min(999_999_999) as _,
         });
         let _ = poll(&mut files, timeout.as_ref());
-        let came: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
-        drop(files);
-        let now = Instant::now();
-        let mut came = came.into_iter();
+        files.iter().map(|file| !file.revents().is_empty()).collect()
+    }
+
+    /// Sees to what has happened.
+    fn see_to(&mut self, came: &[bool], now: Instant) {
+        let manager = self.manager.clone();
+        let mut came = came.iter().copied();
         if came.next() == Some(true) {
             let _ = rustix::io::read(&manager.wake, &mut [0; 8]);
         }
@@ -240,27 +254,34 @@ impl Thread {
                 (now < until && !(came && at_its_end(&socket))).then_some((socket, until))
             },
         ));
-        for (listener, _) in self.listeners.iter().zip(listeners).filter(|(_, came)| *came) {
-            // The others wait in the backlog: many ranks may connect at once.
-            while self.has_room(now) {
-                let socket =
-                    match accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                        Ok(socket) => socket,
-                        Err(Errno::AGAIN) => break,
-                        Err(error) => {
-                            log::info(&format!(
-                                "NET/busbw: no path is accepted for a while: {error}"
-                            ));
-                            self.full = now + ACCEPT_RETRY_INTERVAL;
-                            break;
-                        }
-                    };
-                if self.handshakes.len() == MAX_HANDSHAKES {
-                    self.handshakes.remove(0);
-                }
-                self.handshakes.extend(Handshake::new(socket, now));
-            }
+        for listener in (0..listeners.len()).filter(|listener| listeners[*listener]) {
+            self.accept(listener, now);
         }
+    }
+
+    /// Accepts what waits at a listener. What is left waits in the backlog: many ranks may connect at once.
+    fn accept(&mut self, listener: usize, now: Instant) {
+        while self.has_room(now) {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let socket = match accept_with(&self.listeners[listener], flags) {
+                Ok(socket) => socket,
+                Err(Errno::AGAIN) => break,
+                Err(error) => {
+                    log::info(&format!("NET/busbw: no path is accepted for a while: {error}"));
+                    self.full = now + ACCEPT_RETRY_INTERVAL;
+                    break;
+                }
+            };
+            if self.handshakes.len() == MAX_HANDSHAKES {
+                self.handshakes.remove(0);
+            }
+            self.handshakes.extend(Handshake::new(socket, now));
+        }
+    }
+
+    /// Whether listeners are waited for.
+    fn accepts(&self, now: Instant) -> bool {
+        self.has_room(now) && now >= self.full
     }
 
     /// Whether another connection may be accepted, if need be in the place of the oldest.
@@ -280,62 +301,5 @@ fn at_its_end(socket: &OwnedFd) -> bool {
             Ok(Some(0)) | Err(_) => return true,
             Ok(Some(_)) => {}
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize};
-
-    use super::*;
-    use crate::multipath::engine::Engine;
-
-    /// A connection that counts how often it is checked.
-    #[derive(Default)]
-    struct Counted {
-        checks: AtomicUsize,
-        is_busy: AtomicBool,
-    }
-
-    impl Managed for Counted {
-        fn check(&self) -> bool {
-            self.checks.fetch_add(1, Ordering::Relaxed);
-            self.is_busy.load(Ordering::Relaxed)
-        }
-
-        fn is_behind(&self) -> bool {
-            false
-        }
-
-        fn unwatch(&self) -> bool {
-            true
-        }
-
-        fn cut(&self, _: usize) {}
-    }
-
-    /// The other end may wait for what is to be sent much later, and takes us for lost when the paths are gone.
-    #[test]
-    fn a_connection_on_which_nothing_is_in_flight_is_checked_still() {
-        let manager = Manager::new(Vec::new(), Engine::start(Some(0))).unwrap();
-        let mut thread = Thread::new(manager.clone(), Vec::new(), None);
-        let counted = Arc::new(Counted::default());
-        counted.is_busy.store(true, Ordering::Relaxed);
-        let whom: Weak<dyn Managed> = Arc::downgrade(&(counted.clone() as Arc<dyn Managed>));
-        manager.watch(whom);
-        let mut now = Instant::now() + CHECK_INTERVAL;
-        // In so long, turns as they are due.
-        let mut checks_in = |time: Duration| {
-            let (before, until) = (counted.checks.load(Ordering::Relaxed), now + time);
-            while now < until {
-                now = thread.turn(now).unwrap().min(until).max(now + Duration::from_millis(1));
-            }
-            counted.checks.load(Ordering::Relaxed) - before
-        };
-        assert!((39..=41).contains(&checks_in(Duration::from_secs(1))));
-        counted.is_busy.store(false, Ordering::Relaxed);
-        // For a second more; then every two.
-        assert!((39..=42).contains(&checks_in(LINGER + CHECK_INTERVAL)));
-        assert!((29..=31).contains(&checks_in(30 * IDLE_CHECK_INTERVAL)));
     }
 }

@@ -84,8 +84,8 @@ impl crate::network::Receiver for Receiving {
         posted.map_err(|error| failure(&error))?;
         for path in &connection.paths {
             // What waited for a receive.
-            if path.waits.load(Ordering::Acquire) {
-                path.readable.store(true, Ordering::Release);
+            if path.waits.is_raised() {
+                path.readable.raise();
             }
         }
         Ok(Some(request))
@@ -95,8 +95,7 @@ impl crate::network::Receiver for Receiving {
         let connection = &*self.connection;
         // First: what arrived before that is done.
         let failure = connection.failure();
-        let result = &connection.results[request];
-        if result.load(Ordering::Acquire) == 0 && !connection.is_moved() {
+        if !connection.results.is_done(request) && !connection.is_moved() {
             self.tests += 1;
             let hot = connection.hot.load(Ordering::Relaxed);
             let is_polled = connection.polled.load(Ordering::Relaxed) == hot;
@@ -106,11 +105,11 @@ impl crate::network::Receiver for Receiving {
                 connection.try_read(hot);
             }
         }
-        match result.swap(0, Ordering::AcqRel) {
-            0 => failure.map(|()| None),
-            bytes => {
+        match connection.results.take(request) {
+            None => failure.map(|()| None),
+            Some(bytes) => {
                 self.free.push(request);
-                Ok(Some((bytes - 1) as usize))
+                Ok(Some(bytes))
             }
         }
     }
@@ -164,6 +163,7 @@ mod tests {
     use super::{super::NONE, *};
     use crate::{
         multipath::{
+            clock::Clock,
             engine::Engine,
             manager::{Managed, Manager},
         },
@@ -172,7 +172,7 @@ mod tests {
 
     /// A connection with two paths, and their other ends.
     fn connection() -> (Arc<Connection>, Box<dyn crate::network::Receiver>, Vec<UnixStream>) {
-        let manager = Manager::new(Vec::new(), Engine::start(Some(0))).unwrap();
+        let manager = Manager::new(Vec::new(), Engine::start(Some(0)), Clock::default()).unwrap();
         let connection = Connection::new(&manager).unwrap();
         let others = (0..2).map(|path| connected(&connection, path, 0)).collect();
         let receiver = Listening::new(connection.clone(), 1).accept().unwrap().unwrap();
@@ -265,7 +265,7 @@ mod tests {
         others[0].write_all(&Frame::Chunk(header).encoded()).unwrap();
         others[0].write_all(&[7; BYTES / 2]).unwrap();
         shared.progress();
-        assert!(shared.watched.load(Ordering::Acquire), "the manager does not look after it");
+        assert!(shared.watched.is_asked(), "the manager does not look after it");
         others[0].write_all(&[7; BYTES / 2]).unwrap();
         shared.check();
         let mut answer = [0; Answer::BYTES];

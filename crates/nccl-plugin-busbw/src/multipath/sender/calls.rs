@@ -59,11 +59,11 @@ impl crate::network::Sender for Sending {
             if core.copies() % CHECKED == CHECKED - 1 {
                 // Where they arrive, most likely.
                 let hot = connection.hot.load(Ordering::Relaxed);
-                connection.paths[hot].readable.store(true, Ordering::Release);
+                connection.paths[hot].readable.raise();
             }
             core.push_copy(Outgoing::Copy(data.into()), bytes);
             drop(core);
-            connection.results[request].store(1 + bytes as u64, Ordering::Relaxed);
+            connection.results.done(request, bytes as u64);
             connection.watch();
             // Who begins many before he asks for the first of them has all of those leave together, when he asks. Were it
             // when he asks for any, who keeps a window full would have each leave alone, at a fifth of the rate.
@@ -93,18 +93,16 @@ impl crate::network::Sender for Sending {
         }
         // First: what was acknowledged before that is done.
         let failure = self.connection.failure();
-        let result = &self.connection.results[request];
-        if result.load(Ordering::Acquire) == 0 {
+        if !self.connection.results.is_done(request) {
             if failure.is_err() {
                 self.connection.read_last();
             } else if !self.connection.is_moved() {
                 self.connection.progress();
             }
         }
-        match result.swap(0, Ordering::AcqRel) {
-            0 => failure.map(|()| None),
-            bytes => {
-                let bytes = (bytes - 1) as usize;
+        match self.connection.results.take(request) {
+            None => failure.map(|()| None),
+            Some(bytes) => {
                 self.free.push(request);
                 self.small -= usize::from(bytes <= SMALL);
                 Ok(Some(bytes))
@@ -127,7 +125,7 @@ impl Connection {
         let mut busy = false;
         for path in (first..self.paths.len()).chain(0..first) {
             // It may be absent, doubted, or full.
-            if !self.paths[path].writable.load(Ordering::Acquire) {
+            if !self.paths[path].writable.is_raised() {
                 continue;
             }
             let Some(_) = self.try_move(path) else {
@@ -174,6 +172,7 @@ mod tests {
     use super::*;
     use crate::{
         multipath::{
+            clock::Clock,
             engine::Engine,
             manager::{Managed, Manager},
         },
@@ -188,7 +187,7 @@ mod tests {
     fn connection() -> (Arc<Connection>, Vec<UnixStream>) {
         // Where nobody listens: the paths are these.
         let route = (None, SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1));
-        let manager = Manager::new(Vec::new(), Engine::start(Some(0))).unwrap();
+        let manager = Manager::new(Vec::new(), Engine::start(Some(0)), Clock::default()).unwrap();
         let connection = Connection::new(&manager, HELLO, vec![route, route], 1 << 16).unwrap();
         let others = (0..2).map(|path| connected(&connection, path)).collect();
         (connection, others)

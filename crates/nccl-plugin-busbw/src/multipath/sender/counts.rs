@@ -8,7 +8,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use busbw_multipath::State;
+use busbw_multipath::{State, Time};
 use nccl_plugin_abi::net_stats::{NetConnection, NetPath, PathState};
 
 use super::{Connection, Path};
@@ -65,7 +65,7 @@ impl Path {
 impl Connection {
     /// What its paths have done so far.
     pub(in crate::multipath) fn counted(&self) -> NetConnection {
-        let opened = SystemTime::now().checked_sub(self.started.elapsed());
+        let opened = SystemTime::now().checked_sub(self.now().since(Time::default()));
         let opened = opened.and_then(|opened| opened.duration_since(UNIX_EPOCH).ok());
         NetConnection {
             peer: self.paths[0].to.ip(),

@@ -28,11 +28,11 @@ impl Connection {
         let path = &self.paths[number];
         let Some(up) = stream else { return false };
         let mut outcome = Ok(false);
-        if path.readable.swap(false, Ordering::AcqRel) {
+        if path.readable.take() {
             outcome = self.read(number, path, up);
         }
         if let Ok(heard) = outcome
-            && path.writable.swap(false, Ordering::AcqRel)
+            && path.writable.take()
         {
             let sent = self.write(number, path, up).map_err(ended_by);
             outcome = sent.map(|sent| heard || sent);
@@ -45,7 +45,7 @@ impl Connection {
 
     /// Whether the receiver has said anything.
     fn read(&self, number: usize, path: &Path, stream: &mut Stream) -> Result<bool, Loss> {
-        let (delivered, outcome) = stream.read(path.ended.load(Ordering::Acquire));
+        let (delivered, outcome) = stream.read(path.ended.is_raised());
         let Some(count) = delivered else { return outcome.map(|()| false).map_err(ended_by) };
         let unwritten = stream.unwritten();
         let now = self.now();
@@ -54,7 +54,7 @@ impl Connection {
                 self.done(request, bytes);
             });
         // There is room again.
-        path.writable.store(true, Ordering::Release);
+        path.writable.raise();
         acknowledged
             .map_err(|error: Error| Loss::Ended { why: error.to_string(), timed_out: false })?;
         outcome.map(|()| true).map_err(ended_by)
@@ -62,7 +62,7 @@ impl Connection {
 
     /// A message is done.
     pub(super) fn done(&self, request: Request, bytes: usize) {
-        self.results[request].store(1 + bytes as u64, Ordering::Release);
+        self.results.done(request, bytes as u64);
         self.open.done();
     }
 
@@ -87,7 +87,7 @@ impl Connection {
             },
         )?;
         if all {
-            path.writable.store(true, Ordering::Release);
+            path.writable.raise();
         }
         Ok(sent)
     }
@@ -115,13 +115,13 @@ impl Connection {
         self.events.collect(|event| {
             let path = &self.paths[event.path];
             if event.ended {
-                path.ended.store(true, Ordering::Release);
+                path.ended.raise();
             }
             if event.readable {
-                path.readable.store(true, Ordering::Release);
+                path.readable.raise();
             }
             if event.writable {
-                path.writable.store(true, Ordering::Release);
+                path.writable.raise();
             }
         });
     }
@@ -134,8 +134,7 @@ impl Connection {
         for number in (first..self.paths.len()).chain(0..first) {
             let path = &self.paths[number];
             let writes = || is_urgent || wanted >> number & 1 != 0 || is_writing(path);
-            let is_ready = path.readable.load(Ordering::Acquire)
-                || path.writable.load(Ordering::Acquire) && writes();
+            let is_ready = path.readable.is_raised() || path.writable.is_raised() && writes();
             if !is_ready {
                 continue;
             }

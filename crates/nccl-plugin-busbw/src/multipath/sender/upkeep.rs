@@ -108,7 +108,7 @@ impl Connection {
             return;
         }
         // Before the kernel can tell of this one's.
-        path.ended.store(false, Ordering::Release);
+        path.ended.set(false);
         if let Err(error) = self.events.add(&socket, number) {
             drop(stream);
             self.not_connected(hello.path, error);
@@ -117,7 +117,7 @@ impl Connection {
         let mut actions = Vec::new();
         *stream = Some(Stream::new(socket));
         lock(&self.core).connected(number, self.now(), &mut actions);
-        path.writable.store(true, Ordering::Release);
+        path.writable.raise();
         drop(stream);
         self.perform(actions);
     }
@@ -180,7 +180,7 @@ impl Connection {
         let told = counted.paths.iter().map(counts::told).collect::<Vec<_>>().join("; ");
         log::info(&format!("NET/busbw: paths to {}: {told}", counted.peer));
         if let Some(stats) = self.manager.stats() {
-            stats.closed(&self.itself, counted);
+            stats.closed(&self.itself, counted, self.manager.clock.now());
         }
         let mut sockets = Vec::new();
         for path in &self.paths {
@@ -218,7 +218,7 @@ impl Connection {
     }
 
     pub(super) fn watch(&self) {
-        if !self.watched.swap(true, Ordering::SeqCst) {
+        if self.watched.ask() {
             self.manager.watch(self.itself.clone());
         }
     }
@@ -259,8 +259,7 @@ impl Managed for Connection {
 
     /// The manager stops looking; false if something came in between.
     fn unwatch(&self) -> bool {
-        self.watched.store(false, Ordering::SeqCst);
-        !self.is_behind() || self.watched.swap(true, Ordering::SeqCst)
+        self.watched.give_up(|| self.is_behind())
     }
 
     fn cut(&self, path: usize) {

@@ -1,7 +1,5 @@
-//! Connections over unreliable paths, as queue pairs (UC) and datagrams are: goodput, fairness, loss and dead
-//! links, in virtual time.
-//! Not TCP paths (`netlab`, `properties`).
-#![allow(clippy::unwrap_used, reason = "tests")]
+//! Connections over unreliable paths in a simulated network, each with endless messages.
+//! Not what is asked of them (`main`, `choices`).
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,7 +12,7 @@ use busbw_multipath::{
     frame::{Frame, Header, take},
 };
 use busbw_multipath_sim::{
-    Change, Content, Label, Link, LinkId, Random, Route, Simulation, Wake, Ways, datagram::Flow,
+    Content, Label, Link, LinkId, Random, Route, Simulation, Wake, Ways, datagram::Flow,
 };
 
 const CHUNK: u32 = 16 << 10;
@@ -22,6 +20,8 @@ const MESSAGE: usize = 1 << 20;
 const OPEN: usize = 8;
 const MTU: u32 = 9000;
 const HEADERS: u32 = 60;
+/// Paths that are drawn in vain before the earliest is taken: what is left may be of use to no other.
+const REFUSALS: usize = 8;
 
 /// A message of which nobody compares the bytes: `properties` does.
 #[derive(Debug, Clone)]
@@ -60,30 +60,32 @@ struct Connection {
     posted: usize,
     received: usize,
     alarm: Option<Time>,
+    /// What its receiver's clock is ahead of the simulation's.
+    ahead: Duration,
 }
 
 /// How the path of the next chunk is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Choice {
+pub enum Choice {
     /// The transport's own: the path that would deliver it first, of all.
     Earliest,
     /// The one with the shorter round trip of two drawn ones, as UCCL does.
     PowerOfTwo,
 }
 
-struct World {
-    simulation: Simulation,
-    choice: Choice,
+pub struct World {
+    pub simulation: Simulation,
+    pub choice: Choice,
     random: Random,
     /// How long each message took, in the run.
-    times: Vec<Duration>,
+    pub times: Vec<Duration>,
     connections: Vec<Connection>,
     /// Whose flow it is, of which path, and whether it carries data.
     flows: HashMap<Flow, (usize, usize, bool)>,
 }
 
 impl World {
-    fn new(seed: u64) -> World {
+    pub fn new(seed: u64) -> World {
         World {
             simulation: Simulation::new(seed),
             choice: Choice::Earliest,
@@ -95,12 +97,13 @@ impl World {
     }
 
     /// A link of so many Mb/s with a queue of so many bytes.
-    fn link(&mut self, rate: u64, queue: u64) -> LinkId {
+    pub fn link(&mut self, rate: u64, queue: u64) -> LinkId {
         self.simulation.link(Link::new(rate * 1_000_000, Duration::from_micros(20), queue))
     }
 
-    /// A connection whose paths take these links in turn, and then `last`, if there is one. Acknowledgements meet no queue.
-    fn connect(&mut self, links: &[LinkId], last: Option<LinkId>) {
+    /// A connection to this host whose paths take these links in turn, and then `last`, if there is one. Acknowledgements meet
+    /// no queue. Hosts have other clocks.
+    pub fn connect(&mut self, links: &[LinkId], last: Option<LinkId>, host: usize) {
         let number = self.connections.len();
         let now = self.simulation.now();
         let config = PathConfig { addresses: 0, capabilities: Capabilities::datagrams(CHUNK) };
@@ -123,6 +126,7 @@ impl World {
         let receiver = Receiver::default();
         let (sent, open, posted, received, alarm) = (0, 0, 0, 0, None);
         let begun = VecDeque::new();
+        let ahead = Duration::from_nanos(host as u64 * 1_234_567_891);
         self.connections.push(Connection {
             sender,
             receiver,
@@ -134,6 +138,7 @@ impl World {
             posted,
             received,
             alarm,
+            ahead,
         });
     }
 
@@ -158,7 +163,7 @@ impl World {
             let Some(chunk) = chunks.pop() else {
                 // Nothing waits that this path would deliver sooner than others.
                 refused.push(path);
-                if *choice == Choice::Earliest {
+                if *choice == Choice::Earliest || refused.len() > REFUSALS {
                     break;
                 }
                 continue;
@@ -186,12 +191,21 @@ impl World {
                 let place = u64::from_le_bytes(take(bytes, 0));
                 let header = decoded(&bytes[8..40]);
                 let received = &mut one.received;
-                let ack = one
-                    .receiver
-                    .datagram(path, place, &header, &bytes[40..], |_, _| *received += 1);
-                if let Some(Ack { next, beyond, newest, .. }) = ack.unwrap() {
-                    let parts =
-                        [&next.to_le_bytes()[..], &beyond.to_le_bytes(), &newest.to_le_bytes()];
+                let ack = one.receiver.datagram(
+                    path,
+                    place,
+                    &header,
+                    &bytes[40..],
+                    now + one.ahead,
+                    |_, _| *received += 1,
+                );
+                if let Some(Ack { next, beyond, newest, time, .. }) = ack.unwrap() {
+                    let parts = [
+                        &next.to_le_bytes()[..],
+                        &beyond.to_le_bytes(),
+                        &newest.to_le_bytes(),
+                        &time.0.to_le_bytes(),
+                    ];
                     self.simulation.send(one.back[path], Content::of(parts.concat().into()));
                 }
             } else {
@@ -200,6 +214,7 @@ impl World {
                     next: u64::from_le_bytes(take(bytes, 0)),
                     beyond: u128::from_le_bytes(take(bytes, 8)),
                     newest: u64::from_le_bytes(take(bytes, 24)),
+                    time: Time(u64::from_le_bytes(take(bytes, 32))),
                 };
                 let Connection { sender, sent, open, begun, .. } = one;
                 sender.acknowledged_datagrams(&ack, now, |_, _| {
@@ -231,7 +246,7 @@ impl World {
     }
 
     /// Bytes that each connection has delivered in so long.
-    fn run(&mut self, time: Duration) -> Vec<f64> {
+    pub fn run(&mut self, time: Duration) -> Vec<f64> {
         let until = self.simulation.now() + time;
         self.times.clear();
         (0..self.connections.len()).for_each(|number| self.step(number));
@@ -259,7 +274,7 @@ fn chosen(
     random: &mut Random,
     now: Time,
 ) -> Option<usize> {
-    if choice == Choice::Earliest {
+    if choice == Choice::Earliest || refused.len() == REFUSALS {
         return sender.choose(now);
     }
     let may_send = |path: &usize| sender.has_window(*path) && !refused.contains(path);
@@ -275,123 +290,5 @@ fn decoded(bytes: &[u8]) -> Header {
     match Frame::decoded(bytes.try_into().unwrap()) {
         Ok(Frame::Chunk(header)) => header,
         other => panic!("{other:?}"),
-    }
-}
-
-/// Mb/s of one connection over these links (Mb/s, loss), each of which its paths take in turn.
-fn goodput(links: &[(u64, f64)], paths: &[usize], time: Duration) -> f64 {
-    let mut world = World::new(7);
-    let ids: Vec<LinkId> = links.iter().map(|(rate, _)| world.link(*rate, 256 << 10)).collect();
-    for (id, (_, loss)) in ids.iter().zip(links) {
-        world.simulation.change(*id, Change::Loss(*loss));
-    }
-    let taken: Vec<LinkId> = paths.iter().map(|path| ids[*path]).collect();
-    world.connect(&taken, None);
-    world.run(Duration::from_millis(200));
-    world.run(time)[0]
-}
-
-#[test]
-fn one_path_fills_its_link_with_and_without_loss() {
-    for (loss, least) in [(0.0, 0.93), (0.001, 0.9), (0.01, 0.85)] {
-        let share = goodput(&[(1000, loss)], &[0], Duration::from_secs(1)) / 1000.0;
-        println!("loss {loss}: {share:.3} of the link");
-        assert!(share >= least, "loss {loss}: {share}");
-    }
-}
-
-/// 16 paths over 13 links: four of them on one link, one link at a tenth, one with 1 % loss. Against the sum of
-/// what each link's path delivers alone.
-#[test]
-fn unequal_paths_add_up() {
-    let mut links = vec![(1000, 0.0); 13];
-    links[1].0 = 100;
-    links[2].1 = 0.01;
-    let time = Duration::from_millis(500);
-    let alone: f64 = links.iter().map(|link| goodput(&[*link], &[0], time)).sum();
-    let paths: Vec<usize> = [0, 0, 0].into_iter().chain(0..13).collect();
-    let together = goodput(&links, &paths, time);
-    println!("16 paths: {together:.0} Mb/s of {alone:.0}, {:.3}", together / alone);
-    assert!(together >= 0.9 * alone, "{together} of {alone}");
-}
-
-/// 16 senders to one receiver. How fair their shares are is printed only: who meets a queue at first takes it for
-/// the least round
-/// trip, and gets most (docs/plugin.md).
-#[test]
-fn incast_does_not_collapse() {
-    let mut world = World::new(3);
-    let last = world.link(10_000, 512 << 10);
-    for _ in 0..16 {
-        let links: Vec<LinkId> = (0..4).map(|_| world.link(10_000, 256 << 10)).collect();
-        world.connect(&links, Some(last));
-    }
-    world.run(Duration::from_millis(100));
-    let each = world.run(Duration::from_millis(500));
-    let sum: f64 = each.iter().sum();
-    let squares: f64 = each.iter().map(|one| one * one).sum();
-    let (share, jain) = (sum / 10_000.0, sum * sum / (16.0 * squares));
-    println!("incast 16 to 1: {share:.3} of the bottleneck, Jain's index {jain:.3}");
-    assert!(share >= 0.85, "{share} {each:?}");
-}
-
-#[test]
-fn a_dead_link_costs_its_bandwidth_and_no_message() {
-    let mut world = World::new(5);
-    let links: Vec<LinkId> = (0..4).map(|_| world.link(1000, 256 << 10)).collect();
-    world.connect(&links, None);
-    let before = world.run(Duration::from_millis(300))[0];
-    world.simulation.change(links[0], Change::Blackhole(true));
-    world.run(Duration::from_millis(300));
-    let after = world.run(Duration::from_millis(500))[0];
-    println!("a dead link of four: {before:.0} Mb/s before, {after:.0} after");
-    assert!(after >= 0.9 * 0.75 * before, "{before} {after}");
-}
-
-/// What UCCL does against what the transport does, over eight links of 10 Gb/s on which hashes put the paths, as
-/// ECMP does. With
-/// --nocapture: goodput in Gb/s, and the 99th percentile of the time of a message, medians of BUSBW_SIM_SEEDS seeds (1).
-#[test]
-fn the_earliest_of_16_paths_against_two_drawn_of_many() {
-    let seeds = std::env::var("BUSBW_SIM_SEEDS").map_or(1, |seeds| seeds.parse().unwrap());
-    println!("| case | choice | paths | Gb/s | message, p99 us |\n|---|---|---|---|---|");
-    for (case, dead, senders) in
-        [("collisions", 0, 1), ("a dead link", 1, 1), ("four senders", 0, 4)]
-    {
-        let mut all = Vec::new();
-        for (choice, paths) in [
-            (Choice::Earliest, 16),
-            (Choice::Earliest, 64),
-            (Choice::PowerOfTwo, 16),
-            (Choice::PowerOfTwo, 64),
-        ] {
-            let (mut rates, mut late) = (Vec::new(), Vec::new());
-            for seed in 0..seeds {
-                let mut world = World::new(seed);
-                world.choice = choice;
-                let links: Vec<LinkId> = (0..8).map(|_| world.link(10_000, 1 << 20)).collect();
-                let mut hash = Random::new(seed);
-                for _ in 0..senders {
-                    let taken: Vec<LinkId> = (0..paths).map(|_| *hash.one(&links)).collect();
-                    world.connect(&taken, None);
-                }
-                world.run(Duration::from_millis(20));
-                if dead > 0 {
-                    world.simulation.change(links[0], Change::Blackhole(true));
-                    world.run(Duration::from_millis(20));
-                }
-                rates.push(world.run(Duration::from_millis(30)).iter().sum::<f64>() / 1e3);
-                world.times.sort();
-                late.extend(world.times.get(world.times.len() * 99 / 100).copied());
-            }
-            rates.sort_by(f64::total_cmp);
-            late.sort();
-            assert_eq!(late.len() as u64, seeds, "{case}, {choice:?} of {paths}: no message");
-            let (rate, late) = (rates[rates.len() / 2], late[late.len() / 2].as_micros());
-            println!("| {case} | {choice:?} | {paths} | {rate:.1} | {late} |");
-            all.push(rate);
-        }
-        // Of 80, of which a dead link takes 10; hashes leave some links to few paths.
-        assert!(all.iter().all(|rate| *rate > 55.0), "{case}: {all:?}");
     }
 }

@@ -1,0 +1,406 @@
+//! Dumps of PyTorch's flight recorder, a file for each rank: pickle, or JSON.
+//! Not its stack traces, and not which rank hangs (PyTorch's `torchfrtrace`).
+//!
+//! Formats: PyTorch, torch/csrc/distributed/c10d/FlightRecorderDetail.hpp (version 2.10 of 2.15.0; 2.x since 2.4), names of
+//! operations: ProcessGroupNCCL.cpp and torch/distributed/flight_recorder/components/types.py. Sizes are those of tensors: of
+//! a scatter, both fields may be empty on ranks that are not the root. From 2.7 on the parts of a coalesced group are entries,
+//! and one `coalesced` with the same number ends them.
+
+use std::collections::{HashMap, HashSet};
+
+use busbw_core::{Collective, DataType};
+use serde::Deserialize;
+
+use super::collected::Collected;
+use super::exchange::{Exchange, Outcome, Part};
+use super::job::{Kind, Reported, Same};
+use super::{call::Operation, pickle, sizes};
+
+/// A dump, as far as it is used.
+#[derive(Debug, Deserialize)]
+pub(super) struct Dump {
+    version: String,
+    #[serde(default)]
+    pg_config: HashMap<String, Group>,
+    #[serde(default)]
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Group {
+    /// `[0, 1]`
+    ranks: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Entry {
+    process_group: (String, String),
+    #[serde(default)]
+    collective_seq_id: i64,
+    #[serde(default)]
+    p2p_seq_id: i64,
+    #[serde(default)]
+    is_p2p: bool,
+    profiling_name: String,
+    time_created_ns: Option<i64>,
+    duration_ms: Option<f64>,
+    #[serde(default)]
+    input_sizes: Vec<Vec<i64>>,
+    #[serde(default)]
+    input_dtypes: Vec<String>,
+    #[serde(default)]
+    output_sizes: Vec<Vec<i64>>,
+    #[serde(default)]
+    output_dtypes: Vec<String>,
+}
+
+/// Reads a dump as pickle or, from a `{`, as JSON.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(super) fn parse(bytes: &[u8]) -> Result<Dump, String> {
+    let dump: Dump = match bytes.trim_ascii_start().first() {
+        Some(b'{') => serde_json::from_slice(bytes).map_err(|error| error.to_string())?,
+        _ => pickle::from_slice(bytes).map_err(|error| error.to_string())?,
+    };
+    match dump.version.split('.').next() {
+        // Minor versions add fields, major ones change them (FlightRecorderDetail.hpp).
+        Some("1" | "2") => Ok(dump),
+        _ => Err(format!("it has version {}; this busbw reads up to 2", dump.version)),
+    }
+}
+
+/// Takes the calls of the dump in the file `name`.
+pub(super) fn read(dump: &Dump, name: &str, collected: &mut Collected) {
+    let Some(reporter) = collected.reporter(name) else { return };
+    let names: HashSet<&str> =
+        dump.entries.iter().map(|one| one.process_group.0.as_str()).collect();
+    let alone = names.len() == 1 && dump.pg_config.len() == 1;
+    let mut groups: HashMap<&str, Option<(usize, u32)>> = HashMap::new();
+    for name in names {
+        // Gloo's own group is called "" there and "0" in its entries.
+        let only = || dump.pg_config.values().next().filter(|_| alone);
+        let ranks = dump.pg_config.get(name).or_else(only).map(|group| ranks(&group.ranks));
+        let known = ranks.filter(|(count, _)| *count > 0).and_then(|(count, listed)| {
+            // Ranks count their groups for themselves: the same name may be other ranks' elsewhere.
+            let at = collected.communicator(&format!("{name} of ranks {listed}"), count)?;
+            Some((at, count))
+        });
+        groups.insert(name, known);
+    }
+    let mut walk = Walk { reporter, collected, exchange: None, parts: HashMap::new() };
+    for entry in &dump.entries {
+        match groups.get(entry.process_group.0.as_str()).copied().flatten() {
+            Some(group) => walk.entry(entry, group),
+            None => walk.leave_out("calls of process groups whose ranks the dump does not list"),
+        }
+    }
+    walk.close();
+}
+
+/// The number of ranks in `[0, 1]`, and the list, shortened where it is long.
+fn ranks(list: &str) -> (u32, String) {
+    let list = list.trim().trim_start_matches('[').trim_end_matches(']');
+    let all: Vec<&str> =
+        list.split(',').map(str::trim).filter(|rank| rank.parse::<u32>().is_ok()).collect();
+    let short = match all.as_slice() {
+        [first, .., last] if all.len() > 8 => {
+            // Groups that begin and end alike still differ in between.
+            let sum: u64 = all.iter().filter_map(|rank| rank.parse::<u64>().ok()).sum();
+            format!("{first}…{last} ({}, sum {sum})", all.len())
+        }
+        _ => all.join(","),
+    };
+    (u32::try_from(all.len()).unwrap_or(0), short)
+}
+
+/// The way through the entries of a dump.
+struct Walk<'c> {
+    reporter: usize,
+    collected: &'c mut Collected,
+    /// Sends and receives of one group with one number.
+    exchange: Option<Together>,
+    /// How many entries had this number so far.
+    parts: HashMap<(usize, i64), u32>,
+}
+
+struct Together {
+    group: (usize, u32),
+    rank: u32,
+    number: i64,
+    exchange: Exchange,
+}
+
+impl Walk<'_> {
+    fn leave_out(&mut self, reason: &str) {
+        self.collected.leave_out(reason, 1);
+    }
+
+    fn entry(&mut self, entry: &Entry, group: (usize, u32)) {
+        let called = entry.profiling_name.split_once(':').map_or("", |(_, name)| name);
+        let mut words = called.split(' ');
+        let name = words.next().unwrap_or_default();
+        let ends = words.next().unwrap_or_default();
+        match name {
+            "send" | "recv" => return self.message(entry, group, name == "send", ends),
+            "coalesced" => {
+                self.close();
+                let number = (group.0, entry.collective_seq_id);
+                if !entry.is_p2p && !self.parts.contains_key(&number) {
+                    self.leave_out("coalesced groups whose parts the dump does not have");
+                }
+                return;
+            }
+            "barrier" | "all_reduce_barrier" => return self.leave_out("barriers"),
+            _ => {}
+        }
+        self.close();
+        let (collective, is_list) = match operation(name) {
+            Some(known) => known,
+            None if name.ends_with("_v") || name.contains("_v_") => {
+                let reason = format!("{name}, whose ranks give different numbers of elements");
+                return self.collected.leave_out(&reason, 1);
+            }
+            None => {
+                let reason = format!("{:?}, which busbw does not measure", entry.profiling_name);
+                return self.collected.leave_out(&reason, 1);
+            }
+        };
+        let pairs: Vec<(u64, u64)> = match is_list {
+            // One call for each tensor, in one group.
+            true => {
+                let outputs = entry.output_sizes.iter().map(|one| elements(one));
+                entry.input_sizes.iter().map(|one| elements(one)).zip(outputs).collect()
+            }
+            false => vec![(all(&entry.input_sizes), all(&entry.output_sizes))],
+        };
+        let dtype = entry.input_dtypes.first().or(entry.output_dtypes.first());
+        let (datatype, each) = match dtype.map(|name| datatype(name)) {
+            Some(Some(known)) => known,
+            Some(None) => {
+                let dtype = dtype.map_or("", String::as_str);
+                let reason = format!("elements of type {dtype}, which NCCL has not");
+                return self.collected.leave_out(&reason, 1);
+            }
+            None => return self.leave_out("calls without a tensor"),
+        };
+        for (input, output) in pairs {
+            let kind = match kind(collective, input, output, group.1, (datatype, each)) {
+                Ok(kind) => kind,
+                Err(reason) => {
+                    self.leave_out(reason);
+                    continue;
+                }
+            };
+            let number = entry.collective_seq_id;
+            let part = self.parts.entry((group.0, number)).or_default();
+            let same = Same::Number { lane: None, number: number as u64, part: *part };
+            *part += 1;
+            self.collected.add(&Reported {
+                kind,
+                communicator: group.0,
+                reporter: self.reporter,
+                rank: None,
+                root: None,
+                at_us: entry.at_us(),
+                took_us: entry.took_us(),
+                same,
+            });
+        }
+    }
+
+    fn message(&mut self, entry: &Entry, group: (usize, u32), is_send: bool, ends: &str) {
+        // `0->1`; of a receive `1<-0`: this rank is always the first.
+        let ends = ends.split_once("->").or_else(|| ends.split_once("<-"));
+        let ends = ends.and_then(|(rank, peer)| Some((rank.parse().ok()?, peer.parse().ok()?)));
+        let Some((rank, peer)) = ends else {
+            return self.leave_out("messages whose ends the dump does not say");
+        };
+        let (datatype, each) = match entry.input_dtypes.first().map(|name| datatype(name)) {
+            Some(Some(known)) => known,
+            _ => return self.leave_out("messages of a type that NCCL has not"),
+        };
+        let bytes = all(&entry.input_sizes).checked_mul(each * datatype.bytes() as u64);
+        let Some(bytes) = bytes.and_then(sizes::plausible) else {
+            return self.leave_out("calls of more bytes than any machine has");
+        };
+        let part = Part {
+            is_send,
+            peer,
+            bytes,
+            datatype: Some(datatype),
+            at_us: entry.at_us(),
+            took_us: entry.took_us(),
+        };
+        let number = entry.p2p_seq_id;
+        let belongs = |open: &Together| {
+            open.group == group && open.number == number && !open.exchange.is_closed_to(part)
+        };
+        if !self.exchange.as_ref().is_some_and(belongs) {
+            self.close();
+        }
+        let fresh = || Together { group, rank, number, exchange: Exchange::default() };
+        self.exchange.get_or_insert_with(fresh).exchange.push(part);
+    }
+
+    /// Ends a group of sends and receives.
+    fn close(&mut self) {
+        let Some(Together { group, rank, mut exchange, .. }) = self.exchange.take() else { return };
+        let report = |kind: Kind, part: &Part, same: Same| Reported {
+            kind,
+            communicator: group.0,
+            reporter: self.reporter,
+            rank: Some(rank),
+            root: None,
+            at_us: part.at_us,
+            took_us: part.took_us,
+            same,
+        };
+        match exchange.close(group.1, true) {
+            None => {}
+            Some(Outcome::Whole(kind, part)) => {
+                self.collected.add(&report(kind, &part, Same::NthExchange));
+            }
+            Some(Outcome::Several(calls)) => self.collected.leave_out(
+                "sends and receives of one group, but not to and from every rank",
+                calls,
+            ),
+            Some(Outcome::Messages(parts)) => {
+                for part in &parts {
+                    let kind = Kind {
+                        operation: Operation::Message,
+                        datatype: part.datatype,
+                        bytes: part.bytes,
+                        redop: None,
+                    };
+                    let (from, to) = match part.is_send {
+                        true => (rank, part.peer),
+                        false => (part.peer, rank),
+                    };
+                    let (from, to) = (Some(from), Some(to));
+                    let same = Same::Message { from, to, is_send: part.is_send };
+                    self.collected.add(&report(kind, part, same));
+                }
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn at_us(&self) -> Option<f64> {
+        // Two of them are subtracted: an f64 holds microseconds since 1970 to a quarter of one.
+        self.time_created_ns.map(|ns| ns as f64 / 1e3)
+    }
+
+    fn took_us(&self) -> Option<f64> {
+        self.duration_ms.map(|ms| ms * 1e3).filter(|us| us.is_finite() && *us >= 0.0)
+    }
+}
+
+/// The collective of a name, and whether its tensors are one call each.
+fn operation(name: &str) -> Option<(Collective, bool)> {
+    let is_list = name.ends_with("_coalesced");
+    let base = name.strip_suffix("_coalesced").unwrap_or(name);
+    let collective = match base.trim_start_matches('_').to_ascii_lowercase().as_str() {
+        "all_reduce" | "allreduce" => Collective::AllReduce,
+        "all_gather"
+        | "all_gather_base"
+        | "all_gather_single"
+        | "all_gather_into_tensor"
+        | "allgather"
+        | "allgather_base"
+        | "allgather_into_tensor" => Collective::AllGather,
+        "reduce_scatter"
+        | "reduce_scatter_base"
+        | "reduce_scatter_single"
+        | "reduce_scatter_tensor" => Collective::ReduceScatter,
+        "broadcast" | "broadcast_oop" => Collective::Broadcast,
+        "reduce" | "reduce_oop" => Collective::Reduce,
+        "all_to_all"
+        | "all_to_all_single"
+        | "all_to_all_base"
+        | "alltoall"
+        | "alltoall_base"
+        | "all_to_all_v_single" => Collective::AllToAll,
+        "gather" => Collective::Gather,
+        "scatter" => Collective::Scatter,
+        _ => return None,
+    };
+    Some((collective, is_list))
+}
+
+/// The call of these elements; else why there is none.
+fn kind(
+    collective: Collective,
+    input: u64,
+    output: u64,
+    ranks: u32,
+    (datatype, each): (DataType, u64),
+) -> Result<Kind, &'static str> {
+    let many = u64::from(ranks);
+    let (collective, count) = match collective {
+        Collective::AllGather => (collective, input),
+        Collective::ReduceScatter => (collective, output),
+        Collective::AllToAll if input == output && input.is_multiple_of(many) => {
+            (collective, input / many)
+        }
+        // The larger side of this rank. The dump has no counts of pairs.
+        Collective::AllToAll => (Collective::AllToAllV, input.max(output)),
+        // Both may be one rank's share, or on the root the whole in one of them.
+        Collective::Gather | Collective::Scatter => {
+            let share = [input, output].into_iter().filter(|elements| *elements > 0).min();
+            (collective, share.unwrap_or_default())
+        }
+        _ => (collective, input.max(output)),
+    };
+    let fits = match collective {
+        Collective::AllGather => input.saturating_mul(many) == output,
+        Collective::ReduceScatter => output.saturating_mul(many) == input,
+        _ => true,
+    };
+    if !fits {
+        return Err("calls whose tensors do not fit the number of ranks");
+    }
+    let size = || {
+        let count = count.checked_mul(each)?;
+        match collective {
+            Collective::AllToAllV => {
+                count.checked_mul(datatype.bytes() as u64).and_then(sizes::plausible)
+            }
+            _ => sizes::bytes(collective, count, datatype.bytes(), ranks),
+        }
+    };
+    let bytes = size().ok_or("calls of more bytes than any machine has")?;
+    Ok(Kind { datatype: Some(datatype), ..Kind::collective(collective, bytes) })
+}
+
+/// Elements of a tensor.
+fn elements(sizes: &[i64]) -> u64 {
+    sizes.iter().fold(1, |all, size| all.saturating_mul(u64::try_from(*size).unwrap_or_default()))
+}
+
+fn all(tensors: &[Vec<i64>]) -> u64 {
+    tensors.iter().fold(0, |all, tensor| all.saturating_add(elements(tensor)))
+}
+
+/// NCCL's type for PyTorch's, and how many of them an element is (`getNcclDataType`, ProcessGroupNCCL.cpp; complex numbers are
+/// two of their parts).
+fn datatype(name: &str) -> Option<(DataType, u64)> {
+    Some(match name {
+        "Float" => (DataType::Float, 1),
+        "Half" => (DataType::Half, 1),
+        "BFloat16" => (DataType::Bfloat16, 1),
+        "Double" => (DataType::Double, 1),
+        "Int" => (DataType::Int32, 1),
+        "UInt32" => (DataType::Uint32, 1),
+        "Long" => (DataType::Int64, 1),
+        "UInt64" => (DataType::Uint64, 1),
+        "Char" => (DataType::Int8, 1),
+        "Byte" | "Bool" | "Float8_e4m3fnuz" | "Float8_e5m2fnuz" => (DataType::Uint8, 1),
+        "Float8_e4m3fn" => (DataType::F8e4m3, 1),
+        "Float8_e5m2" => (DataType::F8e5m2, 1),
+        "ComplexFloat" => (DataType::Float, 2),
+        "ComplexDouble" => (DataType::Double, 2),
+        _ => return None,
+    })
+}

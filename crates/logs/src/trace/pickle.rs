@@ -1,0 +1,522 @@
+//! Python's pickle, protocols 2 to 5, of plain data: dictionaries, lists, tuples, texts, numbers, None.
+//! Not objects: what would import a name or call something is refused, so that a file cannot run anything.
+//!
+//! Opcodes: CPython, Lib/pickletools.py. A value is a node, and a node that is fetched again is the same node, so memory is
+//! linear in the input; every step into a node counts, and their number is bounded by the input, too.
+
+use std::{cell::Cell, collections::HashMap, fmt};
+
+use serde::{
+    Deserialize,
+    de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor},
+};
+
+/// Why a pickle is not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum PickleError {
+    /// It is not plain data.
+    #[error(
+        "it asks Python to import or call something (opcode {0} at byte {1}): only plain data is read"
+    )]
+    Code(&'static str, usize),
+    /// An opcode that plain data does not need.
+    #[error("it has opcode 0x{0:02x} at byte {1}, which plain data has not")]
+    Opcode(u8, usize),
+    /// It ends too early, or an opcode lacks what it works on.
+    #[error("it is damaged at byte {0}")]
+    Damaged(usize),
+    /// Its parts are not those of a dump.
+    #[error("{0}")]
+    Form(String),
+}
+
+impl de::Error for PickleError {
+    fn custom<T: fmt::Display>(text: T) -> Self {
+        PickleError::Form(text.to_string())
+    }
+}
+
+#[derive(Debug)]
+enum Node<'a> {
+    None,
+    Bool(bool),
+    Int(i64),
+    /// An integer of more than eight bytes.
+    Large,
+    Float(f64),
+    Text(&'a [u8]),
+    List(Vec<usize>),
+    /// Keys and values by turns.
+    Dict(Vec<usize>),
+}
+
+/// Reads `bytes` as a value.
+///
+/// # Errors
+/// [`PickleError`].
+pub(super) fn from_slice<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, PickleError> {
+    let mut machine = Machine { bytes, ..Machine::default() };
+    let root = machine.run()?;
+    let steps = Cell::new(bytes.len().saturating_mul(STEPS_PER_BYTE));
+    T::deserialize(At { nodes: &machine.nodes, node: root, depth: 0, steps: &steps })
+}
+
+/// Steps into nodes for each byte: a dictionary's texts are fetched again by two bytes each.
+const STEPS_PER_BYTE: usize = 16;
+/// The deepest nesting of values: a dump needs six.
+const MAX_DEPTH: usize = 64;
+/// The most values, references, marks and things remembered: a dump of 20,000 calls has some two million.
+const MAX_VALUES: usize = 1 << 23;
+
+#[derive(Default)]
+struct Machine<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    nodes: Vec<Node<'a>>,
+    stack: Vec<usize>,
+    marks: Vec<usize>,
+    memo: HashMap<u32, usize>,
+    /// What [`MAX_VALUES`] limits, so far.
+    references: usize,
+}
+
+impl<'a> Machine<'a> {
+    fn run(&mut self) -> Result<usize, PickleError> {
+        loop {
+            let at = self.at;
+            let [opcode] = self.array()?;
+            match opcode {
+                0x80 => {
+                    let [_protocol] = self.array()?;
+                }
+                0x95 => {
+                    let _: [u8; 8] = self.array()?;
+                }
+                b'}' => self.push(Node::Dict(Vec::new()))?,
+                b']' => self.push(Node::List(Vec::new()))?,
+                b')' => self.push(Node::List(Vec::new()))?,
+                b'(' => {
+                    self.count()?;
+                    self.marks.push(self.stack.len());
+                }
+                b'N' => self.push(Node::None)?,
+                0x88 => self.push(Node::Bool(true))?,
+                0x89 => self.push(Node::Bool(false))?,
+                b'K' => {
+                    let [value] = self.array()?;
+                    self.push(Node::Int(value.into()))?;
+                }
+                b'M' => {
+                    let value = u16::from_le_bytes(self.array()?);
+                    self.push(Node::Int(value.into()))?;
+                }
+                b'J' => {
+                    let value = i32::from_le_bytes(self.array()?);
+                    self.push(Node::Int(value.into()))?;
+                }
+                0x8a => {
+                    let [length] = self.array()?;
+                    self.long(length.into())?;
+                }
+                0x8b => {
+                    let length = u32::from_le_bytes(self.array()?);
+                    self.long(length as usize)?;
+                }
+                b'G' => {
+                    let value = f64::from_be_bytes(self.array()?);
+                    self.push(Node::Float(value))?;
+                }
+                b'X' | b'T' | b'B' => {
+                    let length = u32::from_le_bytes(self.array()?);
+                    self.text(length as usize)?;
+                }
+                0x8c | b'U' | b'C' => {
+                    let [length] = self.array()?;
+                    self.text(length.into())?;
+                }
+                0x8d | 0x8e => {
+                    let length = u64::from_le_bytes(self.array()?);
+                    self.text(usize::try_from(length).unwrap_or(usize::MAX))?;
+                }
+                b'q' => {
+                    let [number] = self.array()?;
+                    self.remember(number.into())?;
+                }
+                b'r' => {
+                    let number = u32::from_le_bytes(self.array()?);
+                    self.remember(number)?;
+                }
+                0x94 => self.remember(self.memo.len() as u32)?,
+                b'h' => {
+                    let [number] = self.array()?;
+                    self.recall(number.into())?;
+                }
+                b'j' => {
+                    let number = u32::from_le_bytes(self.array()?);
+                    self.recall(number)?;
+                }
+                b's' => {
+                    let values = self.take(2)?;
+                    self.extend_dict(values)?;
+                }
+                b'u' => {
+                    let values = self.marked()?;
+                    self.extend_dict(values)?;
+                }
+                b'a' => {
+                    let values = self.take(1)?;
+                    self.extend_list(values)?;
+                }
+                b'e' => {
+                    let values = self.marked()?;
+                    self.extend_list(values)?;
+                }
+                b't' => {
+                    let values = self.marked()?;
+                    self.push(Node::List(values))?;
+                }
+                0x85..=0x87 => {
+                    let values = self.take(usize::from(opcode - 0x84))?;
+                    self.push(Node::List(values))?;
+                }
+                b'.' => return self.stack.pop().ok_or(PickleError::Damaged(at)),
+                _ => return Err(refusal(opcode, at)),
+            }
+        }
+    }
+
+    fn damaged(&self) -> PickleError {
+        PickleError::Damaged(self.at)
+    }
+
+    fn slice(&mut self, length: usize) -> Result<&'a [u8], PickleError> {
+        let end = self.at.checked_add(length).ok_or(PickleError::Damaged(self.at))?;
+        let bytes = self.bytes.get(self.at..end).ok_or(PickleError::Damaged(self.at))?;
+        self.at = end;
+        Ok(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], PickleError> {
+        let at = self.at;
+        self.slice(N)?.try_into().map_err(|_| PickleError::Damaged(at))
+    }
+
+    fn push(&mut self, node: Node<'a>) -> Result<(), PickleError> {
+        self.nodes.push(node);
+        self.refer(self.nodes.len() - 1)
+    }
+
+    fn refer(&mut self, node: usize) -> Result<(), PickleError> {
+        self.count()?;
+        self.stack.push(node);
+        Ok(())
+    }
+
+    fn count(&mut self) -> Result<(), PickleError> {
+        self.references += 1;
+        match self.references > MAX_VALUES {
+            true => Err(PickleError::Form(format!("it has more than {MAX_VALUES} values"))),
+            false => Ok(()),
+        }
+    }
+
+    fn text(&mut self, length: usize) -> Result<(), PickleError> {
+        let text = self.slice(length)?;
+        self.push(Node::Text(text))
+    }
+
+    /// An integer of `length` bytes, least first, in two's complement.
+    fn long(&mut self, length: usize) -> Result<(), PickleError> {
+        let bytes = self.slice(length)?;
+        let negative = bytes.last().is_some_and(|byte| *byte >= 0x80);
+        let mut whole = if negative { [0xff; 8] } else { [0; 8] };
+        let node = match whole.get_mut(..bytes.len()) {
+            Some(part) => {
+                part.copy_from_slice(bytes);
+                Node::Int(i64::from_le_bytes(whole))
+            }
+            None => Node::Large,
+        };
+        self.push(node)
+    }
+
+    fn remember(&mut self, number: u32) -> Result<(), PickleError> {
+        let top = *self.stack.last().ok_or(self.damaged())?;
+        self.count()?;
+        self.memo.insert(number, top);
+        Ok(())
+    }
+
+    fn recall(&mut self, number: u32) -> Result<(), PickleError> {
+        let node = *self.memo.get(&number).ok_or(self.damaged())?;
+        self.refer(node)
+    }
+
+    /// The uppermost values, in the order in which they were pushed; not those below a mark.
+    fn take(&mut self, count: usize) -> Result<Vec<usize>, PickleError> {
+        let from = self.stack.len().checked_sub(count).ok_or(self.damaged())?;
+        if self.marks.last().is_some_and(|mark| *mark > from) {
+            return Err(self.damaged());
+        }
+        Ok(self.stack.split_off(from))
+    }
+
+    /// The values above the last mark.
+    fn marked(&mut self) -> Result<Vec<usize>, PickleError> {
+        let mark = self.marks.pop().ok_or(self.damaged())?;
+        if mark > self.stack.len() {
+            return Err(self.damaged());
+        }
+        Ok(self.stack.split_off(mark))
+    }
+
+    fn extend_list(&mut self, values: Vec<usize>) -> Result<(), PickleError> {
+        let damaged = self.damaged();
+        let top = *self.stack.last().ok_or(damaged.clone())?;
+        let Some(Node::List(list)) = self.nodes.get_mut(top) else { return Err(damaged) };
+        list.extend(values);
+        Ok(())
+    }
+
+    fn extend_dict(&mut self, values: Vec<usize>) -> Result<(), PickleError> {
+        let damaged = self.damaged();
+        let top = *self.stack.last().ok_or(damaged.clone())?;
+        let Some(Node::Dict(dict)) = self.nodes.get_mut(top) else { return Err(damaged) };
+        if !values.len().is_multiple_of(2) {
+            return Err(damaged);
+        }
+        dict.extend(values);
+        Ok(())
+    }
+}
+
+/// Why an opcode is not read.
+fn refusal(opcode: u8, at: usize) -> PickleError {
+    let name = match opcode {
+        b'c' => "GLOBAL",
+        0x93 => "STACK_GLOBAL",
+        b'R' => "REDUCE",
+        b'b' => "BUILD",
+        b'i' => "INST",
+        b'o' => "OBJ",
+        0x81 => "NEWOBJ",
+        0x92 => "NEWOBJ_EX",
+        0x82..=0x84 => "EXT",
+        b'P' | b'Q' => "PERSID",
+        _ => return PickleError::Opcode(opcode, at),
+    };
+    PickleError::Code(name, at)
+}
+
+/// A node to be read.
+#[derive(Clone, Copy)]
+struct At<'n, 'a> {
+    nodes: &'n [Node<'a>],
+    node: usize,
+    depth: usize,
+    steps: &'n Cell<usize>,
+}
+
+impl<'n, 'a> At<'n, 'a> {
+    fn of(self, node: usize) -> Self {
+        At { node, depth: self.depth + 1, ..self }
+    }
+}
+
+impl<'de> Deserializer<'de> for At<'_, 'de> {
+    type Error = PickleError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PickleError> {
+        let left = self.steps.get().checked_sub(1);
+        self.steps.set(left.ok_or_else(|| {
+            PickleError::Form("its parts refer to each other too often".to_owned())
+        })?);
+        if self.depth > MAX_DEPTH {
+            return Err(PickleError::Form(format!("it nests more than {MAX_DEPTH} values")));
+        }
+        let node = self.nodes.get(self.node).ok_or(PickleError::Damaged(0))?;
+        match node {
+            Node::None => visitor.visit_unit(),
+            Node::Bool(value) => visitor.visit_bool(*value),
+            Node::Int(value) => visitor.visit_i64(*value),
+            Node::Large => Err(PickleError::Form("an integer has more than 8 bytes".to_owned())),
+            Node::Float(value) => visitor.visit_f64(*value),
+            Node::Text(bytes) => match str::from_utf8(bytes) {
+                Ok(text) => visitor.visit_borrowed_str(text),
+                Err(_) => Err(PickleError::Form("a text is not UTF-8".to_owned())),
+            },
+            Node::List(values) => visitor.visit_seq(Values { of: self, rest: values.iter() }),
+            Node::Dict(values) => visitor.visit_map(Values { of: self, rest: values.iter() }),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PickleError> {
+        match self.nodes.get(self.node) {
+            Some(Node::None) => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    /// What nobody asks for is not looked at: it may contain itself.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PickleError> {
+        visitor.visit_unit()
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier
+    }
+}
+
+struct Values<'n, 'a> {
+    of: At<'n, 'a>,
+    rest: std::slice::Iter<'n, usize>,
+}
+
+impl<'a> SeqAccess<'a> for Values<'_, 'a> {
+    type Error = PickleError;
+
+    fn next_element_seed<T: DeserializeSeed<'a>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, PickleError> {
+        self.rest.next().map(|node| seed.deserialize(self.of.of(*node))).transpose()
+    }
+}
+
+impl<'a> MapAccess<'a> for Values<'_, 'a> {
+    type Error = PickleError;
+
+    fn next_key_seed<K: DeserializeSeed<'a>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, PickleError> {
+        self.rest.next().map(|node| seed.deserialize(self.of.of(*node))).transpose()
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'a>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, PickleError> {
+        let node = self.rest.next().ok_or(PickleError::Damaged(0))?;
+        seed.deserialize(self.of.of(*node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn plain_data() {
+        let bytes = b"\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01]q\x02(K\x01J\xfe\xff\xff\xffM\x10\x27\x8a\x05\x00\x00\x00\x00\x01eX\x01\x00\x00\x00bq\x03h\x02u.";
+        let read: BTreeMap<String, Vec<i64>> = from_slice(bytes).unwrap();
+        let list = vec![1, -2, 10_000, 1 << 32];
+        // The second one is the first one, fetched again.
+        assert_eq!(read, BTreeMap::from([("a".to_owned(), list.clone()), ("b".to_owned(), list)]));
+        let pair: (Option<u8>, f64) =
+            from_slice(b"\x80\x02NG?\xf8\x00\x00\x00\x00\x00\x00\x86.").unwrap();
+        assert_eq!(pair, (None, 1.5));
+        let pair: (bool, String) =
+            from_slice(b"\x80\x04\x95\x00\x00\x00\x00\x00\x00\x00\x00(\x88\x8c\x02ok\x94t.")
+                .unwrap();
+        assert_eq!(pair, (true, "ok".to_owned()));
+    }
+
+    #[test]
+    fn nothing_is_called() {
+        for (bytes, name) in [
+            (&b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00id\x85R."[..], "GLOBAL"),
+            (b"\x80\x04\x8c\x02os\x8c\x06system\x93.", "STACK_GLOBAL"),
+            (b"\x80\x02NNR.", "REDUCE"),
+            (b"\x80\x02NN\x81.", "NEWOBJ"),
+            (b"\x80\x02NNb.", "BUILD"),
+            (b"\x80\x02Nios\nsystem\n.", "INST"),
+        ] {
+            let error = from_slice::<Vec<u8>>(bytes).unwrap_err();
+            assert!(matches!(error, PickleError::Code(said, _) if said == name), "{error}");
+            assert!(error.to_string().contains("only plain data is read"));
+        }
+    }
+
+    #[test]
+    fn damaged_ones() {
+        for bytes in [
+            &b""[..],
+            b"\x80",
+            b"\x80\x02",
+            b"\x80\x02.",
+            b"\x80\x02X\xff\xff\xff\xffab.",
+            b"\x80\x02h\x07.",
+            b"\x80\x02(u.",
+            b"\x80\x02Na.",
+            b"\x80\x02}N(Nu.",
+            b"\x80\x02(a.",
+        ] {
+            let error = from_slice::<serde_json::Value>(bytes).unwrap_err();
+            assert!(matches!(error, PickleError::Damaged(_)), "{bytes:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_contains_itself_ends() {
+        // A list that is its own only member.
+        let error = from_slice::<Nested>(b"\x80\x02]q\x00h\x00a.").unwrap_err();
+        assert_eq!(error.to_string(), "it nests more than 64 values");
+        // Not asked for, it does not matter.
+        from_slice::<de::IgnoredAny>(b"\x80\x02]q\x00h\x00a.").unwrap();
+        // Each list holds the one before it twice: 2^60 numbers.
+        let mut bytes = b"\x80\x02]q\x00K\x01a".to_vec();
+        for n in 0..60_u8 {
+            bytes.extend([b']', b'q', n + 1, b'h', n, b'a', b'h', n, b'a']);
+        }
+        bytes.push(b'.');
+        let error = from_slice::<Nested>(&bytes).unwrap_err();
+        assert!(error.to_string().contains("too often"), "{error}");
+    }
+
+    #[derive(Debug)]
+    struct Nested;
+
+    impl<'de> Deserialize<'de> for Nested {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            struct Any;
+            impl<'de> Visitor<'de> for Any {
+                type Value = Nested;
+                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str("a list or a number")
+                }
+                fn visit_i64<E>(self, _: i64) -> Result<Nested, E> {
+                    Ok(Nested)
+                }
+                fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Nested, A::Error> {
+                    while all.next_element::<Nested>()?.is_some() {}
+                    Ok(Nested)
+                }
+            }
+            from.deserialize_any(Any)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = from_slice::<serde_json::Value>(&bytes);
+            let mut dump = b"\x80\x02".to_vec();
+            dump.extend(bytes);
+            let _ = from_slice::<serde_json::Value>(&dump);
+        }
+
+        /// Opcodes that plain data has, in any order.
+        #[test]
+        fn any_opcodes_are_taken(codes in prop::collection::vec(
+            prop::sample::select(&b"}](ueastN\x88\x85\x86K\x01q\x01h\x01."[..]), 0..200)
+        ) {
+            let _ = from_slice::<de::IgnoredAny>(&codes);
+        }
+    }
+}
