@@ -113,7 +113,7 @@ export function tuning(name) {
   const next = random(5);
   const sizes = [2 ** 20, 2 ** 24, 2 ** 28];
   const set = (value) => (value ? [{ name: "NCCL_IB_QPS_PER_CONNECTION", value }, { name: "NCCL_BUFFSIZE", value: "8388608" }] : []);
-  const compared = (gain, half, launches = 7) => ({ gain, interval: { low: gain - half, high: gain + half, coverage: 0.962 }, p: launches < 7 ? 0.03 : 0.00058, decides_below: 0.0006, launches: [launches, launches] });
+  const compared = (gain, half, launches = 7) => ({ gain, interval: { low: gain - half, high: gain + half, coverage: 0.962 }, p: launches < 7 ? 0.03 : half > Math.abs(gain) ? 0.3 : 0.00058, decides_below: 0.0006, launches: [launches, launches] });
   const history = [];
   const launch = (purpose, environment, speed) => history.push({
     number: history.length, environment, purpose, took_s: 4,

@@ -4,6 +4,7 @@
 mod answer;
 
 use busbw_core::{
+    finding::Finding,
     quantity::{bytes, count},
     shell::{line, quoted},
 };
@@ -92,7 +93,7 @@ fn sentence(tuned: &Tuned) -> String {
 }
 
 /// A finding whose cause and remedy are sentences.
-fn begun(mut finding: busbw_core::finding::Finding) -> busbw_core::finding::Finding {
+fn begun(mut finding: Finding) -> Finding {
     finding.cause = summary::sentence(&finding.cause);
     finding.remedy = finding.remedy.map(|remedy| summary::sentence(&remedy));
     finding

@@ -113,12 +113,12 @@ pub struct Side {
 impl Side {
     /// The time with the defaults; empty where there is none.
     pub fn default(&self) -> String {
-        self.default_us.map_or_else(String::new, time)
+        self.default_us.map_or_else(String::new, micro)
     }
 
     /// The time with the environment; empty where there is none.
     pub fn with_it(&self) -> String {
-        self.with_it_us.map_or_else(String::new, time)
+        self.with_it_us.map_or_else(String::new, micro)
     }
 
     /// How good its verdict is.
@@ -129,6 +129,11 @@ impl Side {
             _ => Level::Unknown,
         }
     }
+}
+
+/// Microseconds in words, with the unit as the page writes it.
+fn micro(us: f64) -> String {
+    time(us).replace("us", "µs")
 }
 
 /// What a line of the final comparison is of.

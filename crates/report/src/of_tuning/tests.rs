@@ -103,7 +103,15 @@ fn the_final_comparison_line_by_line() {
             format!("{}: {} {} {gain}, {}", side.name, side.default(), side.with_it(), side.status)
         })
         .collect();
-    insta::assert_snapshot!(lines.join("\n"), @"");
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    the recommendation:   +100.0 % (90.0 to 110.0), faster
+    NCCL_BUFFSIZE=8 M:   +50.0 % (40.0 to 60.0), faster
+    NCCL_PROTO=8 M:   +1.0 % (-10.0 to 10.0), not decided
+    NCCL_NTHREADS=8 M:   -, not measured
+    all_reduce 8 B: 4.00 µs 2.00 µs -20.0 % (-30.0 to -10.0), slower
+    all_reduce 1 MiB: 4.00 µs 2.00 µs +100.0 % (90.0 to 110.0), faster
+    all_reduce 1 GiB: 4.00 µs 2.00 µs +1.0 % (-10.0 to 10.0), not decided
+    ");
     let rungs: Vec<String> = tuning
         .rungs
         .iter()
@@ -112,7 +120,12 @@ fn the_final_comparison_line_by_line() {
             format!("{}: {}, {}, {gain}, {}", one.name, one.steps, one.kept, one.best)
         })
         .collect();
-    insta::assert_snapshot!(rungs.join("\n"), @"");
+    insta::assert_snapshot!(rungs.join("\n"), @r"
+    buffer size: 3, yes, +100.0 % (90.0 to 110.0), NCCL_BUFFSIZE=8 M NCCL_ALGO not set
+    channels: 1, no, -1.0 %, NCCL_BUFFSIZE=2 NCCL_ALGO not set
+    relaxed ordering: 0, waived, -, no launches were left: --time, --trials
+    rails: 0, waived, -, one host
+    ");
     assert_eq!(tuning.set.as_deref(), Some("export NCCL_BUFFSIZE='8 M'\nunset NCCL_ALGO"));
 }
 
