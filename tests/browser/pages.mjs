@@ -1,7 +1,7 @@
 // One page of each kind, of what the repository holds and of samples. Not the checks.
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { pairs, path, record, report, sweep, transports } from "./samples.mjs";
+import { pairs, path, record, report, sweep, transports, tuning } from "./samples.mjs";
 
 const logs = process.env.REPORT_LOGS;
 const log = (name) => join(logs, name);
@@ -31,6 +31,10 @@ const MAKE = {
   transports: () => {
     transports("kind-transports.json");
     return report("kind-transports.html", ["kind-transports.json"]);
+  },
+  tuning: () => {
+    tuning("kind-tuning.json");
+    return report("kind-tuning.html", ["kind-tuning.json"]);
   },
   pairs: () => {
     pairs("kind-pairs.json", { judged: true });

@@ -97,6 +97,7 @@ const FIRST_SCREEN = {
   folder: [/Slow/, /132\.7 GB\/s/, /29\.5 % of the limit/, /Do: Run it once with NCCL_DEBUG=INFO/],
   sweep: [/No single fastest/, /370\.7 GB\/s/, /77\.2 % of the limit/, /Do: .*more launches/s, /busbw sweep --launches 12/],
   transports: [/Fastest: p2p/, /327\.9 GB\/s/, /73\.0 % of the limit/, /Do: nvls failed/],
+  tuning: [/Faster, but not at all sizes/, /\+29\.8 %/, /95 % interval 27\.8 to 31\.8 %/, /Do: Set it for jobs/, /export NCCL_IB_QPS_PER_CONNECTION=4/],
   pairs: [/1 is slow/, /node-2 gpu 3 receives 50 % slower/, /of what is normal here/, /Do: Check its links/, /busbw pairs/],
   latency: [/Slow/, /29\.97 µs/, /Do: With UCX/],
   wrong: [/Wrong data/, /of wrong data/, /Do: Do not trust any figure/, /busbw sendrecv -c 10/],
@@ -173,6 +174,29 @@ check("words of bars are struck by nothing", PAGES.sweep, {}, async (page) => {
     });
     assert.deepEqual({ ...struck, marks: struck.marks >= 8 }, { words: 4, marks: true, hits: 0, off: 0 }, `${width} px: ${JSON.stringify(struck)}`);
   }
+});
+
+check("a tuning: a mark a launch, failures at the bottom, slower sizes marked", PAGES.tuning, {}, async (page) => {
+  const of = (what) => `[data-chart="${what}"] .chart`;
+  const [wrong, final] = await page.evaluate("[inks().wrong, colour(0)]");
+  // Two launches of the step that crashes, and their place below every other mark.
+  const marks = await page.$$eval(`${of("tuning")} svg path`, (paths) => paths.map((one) => ({ fill: one.getAttribute("fill"), y: one.getBoundingClientRect().y })));
+  const [crosses, finals] = [wrong, final].map((ink) => marks.filter((mark) => mark.fill === ink).map((mark) => mark.y));
+  assert.deepEqual([crosses.length, finals.length], [2, 14], JSON.stringify(marks));
+  assert.ok(Math.min(...crosses) > Math.max(...finals));
+  const words = await texts(page, of("sides"));
+  assert.equal(words.filter((word) => word.startsWith("▼")).length, 1, words.join());
+  assert.ok(words.some((word) => word.startsWith("+29.8 % (27.8 to 31.8)")), words.join());
+  await page.$eval(of("tuning"), (found) => found.scrollIntoView({ block: "center", behavior: "instant" }));
+  const at = await page.$$eval(`${of("tuning")} svg path`, (paths, ink) => {
+    const box = paths.find((one) => one.getAttribute("fill") === ink).getBoundingClientRect();
+    return { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+  }, wrong);
+  await page.mouse.move(at.x, at.y, { steps: 3 });
+  const reading = await page.waitForFunction((selector) => document.querySelector(`${selector} .reading`)?.textContent, { timeout: 5000 }, of("tuning"));
+  assert.match(await reading.jsonValue(), /^Launch [0-9]+: rungcrashed: rank 3.*NCCL_IB_QPS_PER_CONNECTION=16/);
+  const text = await page.$eval("#tuning-0", (found) => found.textContent);
+  for (const part of ["ranks are joined over InfiniBand", "NCCL_ALGO=Tree", "two flows share one link", "reaches 71 % of the limit"]) assert.match(text, new RegExp(part, "i"));
 });
 
 check("latency is in microseconds everywhere", PAGES.latency, {}, async (page) => {

@@ -108,6 +108,59 @@ export function sweep(name) {
   return result;
 }
 
+/** A result of `busbw tune`: a ladder on two hosts that gains at large sizes, loses at a small one, and has a step that crashes. */
+export function tuning(name) {
+  const next = random(5);
+  const sizes = [2 ** 20, 2 ** 24, 2 ** 28];
+  const set = (value) => (value ? [{ name: "NCCL_IB_QPS_PER_CONNECTION", value }, { name: "NCCL_BUFFSIZE", value: "8388608" }] : []);
+  const compared = (gain, half, launches = 7) => ({ gain, interval: { low: gain - half, high: gain + half, coverage: 0.962 }, p: launches < 7 ? 0.03 : half > Math.abs(gain) ? 0.3 : 0.00058, decides_below: 0.0006, launches: [launches, launches] });
+  const history = [];
+  const launch = (purpose, environment, speed) => history.push({
+    number: history.length, environment, purpose, took_s: 4,
+    times: speed ? sizes.map((size) => ({ operation: "all_reduce", size, seconds: ((size / 4e10 + 3e-5) / speed) * (1 + 0.02 * (next() - 0.5)) })) : [],
+    failed: speed ? null : { failure: "crashed", text: "rank 3: NCCL WARN Cuda failure 'out of memory'" },
+  });
+  launch("baseline", [], 1);
+  for (const [step, [value, speed]] of [["2", 1.1], ["4", 1.3], ["8", 0.9], ["16", 0]].entries()) {
+    for (let again = 0; again < 2; again++) {
+      launch({ rung: 0 }, [], 1);
+      launch({ rung: step + 1 }, set(value), speed);
+    }
+  }
+  for (let again = 0; again < 7; again++) {
+    launch({ final: 0 }, [], 1);
+    launch({ final: 1 }, set("4"), 1.3);
+  }
+  const at = (size, gain) => ({ operation: "all_reduce", size, default_s: size / 4e10 + 3e-5, with_it_s: (size / 4e10 + 3e-5) / (1 + gain), compared: compared(gain, 0.04) });
+  const step = (value, gain) => ({ sets: set(value), gain, failed: gain === null ? history.find((one) => one.failed).failed : null });
+  const failed = history.filter((one) => one.failed).map((one) => ({ trial: one.number, environment: one.environment, ...one.failed }));
+  const result = {
+    tune_schema: 1, busbw: "0.1.0", started: "2026-11-25 10:00:00", args: ["tune", "all_reduce", "-b", "1M", "-e", "256M", "-f", "16"], is_ladder: true, backend: "nccl", ranks: 16, nccl: "2.32.3", took_s: 128.2, interrupted: false,
+    before: [{ rule: "shared-path", severity: "slow", cause: "two flows share one link of the fabric", evidence: ["ports 3 and 7 send 50 % each"], confidence: "likely", remedy: "use more queue pairs" }],
+    variables_left_out: [{ name: "NCCL_IB_TC", reason: "others' queues: only with -x" }],
+    rungs_left_out: [{ name: "socket threads", reason: "ranks are joined over InfiniBand" }],
+    outcome: {
+      advice: "set", environment: set("4"), best: { environment: set("4"), compared: compared(0.298, 0.02) }, within: 0.318,
+      variables: [{ variable: set("4")[0], compared: compared(0.27, 0.03, 4) }, { variable: set("4")[1], compared: compared(0.01, 0.03, 4) }],
+      calls: [at(sizes[0], -0.12), at(sizes[1], 0.02), at(sizes[2], 0.41)], choices: [],
+      rungs: [{ name: "queue pairs", steps: [step("2", 0.1), step("4", 0.3), step("8", -0.1), step("16", null)], compared: compared(0.297, 0.03, 5), kept: set("4") }], rungs_unreached: ["rails"],
+      disqualified: failed, suspected: [{ values: [{ name: "NCCL_IB_QPS_PER_CONNECTION", value: "16" }], failed: failed.length }], trials: history.length,
+    },
+    by_call: {
+      advice: "leave", environment: [], best: null, within: 0, variables: [], calls: [], rungs: [], rungs_unreached: [], disqualified: [], suspected: [], trials: 30,
+      choices: sizes.map((size, number) => ({ operation: "all_reduce", size, environment: number ? [] : [{ name: "NCCL_ALGO", value: "Tree" }], compared: number ? null : compared(0.2, 0.05) })),
+    },
+    tuner_file: ["allreduce,1048576,4194304,tree,simple,0,2,16"], file_settings: [], history_with_file: [],
+    with_file: {
+      advice: "leave", environment: [], best: { environment: [], compared: compared(0.01, 0.03) }, within: 0.04, variables: [], calls: [at(sizes[0], 0.01)],
+      choices: [], rungs: [], rungs_unreached: [], disqualified: [], suspected: [], trials: 14,
+    },
+    remains: ["all_reduce reaches 71 % of the limit at 256 MiB"], history, history_by_call: [],
+  };
+  writeFileSync(path(name), JSON.stringify(result));
+  return result;
+}
+
 /** A matrix of pairs with one slow rank; `judged` adds the verdict that busbw gives of it. */
 export function pairs(name, { hosts = 2, gpus = 8, unit = "GB/s", judged = false } = {}) {
   const next = random(3);

@@ -1,12 +1,18 @@
 //! The data of the page. The page embeds it as JSON; every sentence, chart and table is made from it.
 //! Not how it looks (`page`, and the scripts beside it).
 
+mod tuning;
+
 use busbw_core::{Benchmark, finding::Finding, pairs::Pairs};
 use busbw_logs::measurement::{Device, Row};
 use serde::{Deserialize, Serialize};
 
+pub use tuning::{
+    Choice, Failed, Gain, Launch, LaunchKind, Rung, Side, SideKind, TunerFile, Tuning,
+};
+
 /// Version of the data that the page embeds.
-pub const SCHEMA: u32 = 4;
+pub const SCHEMA: u32 = 5;
 
 /// A report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +41,8 @@ pub struct Report {
     pub runs: Vec<Run>,
     /// Sweeps over environments and transports.
     pub sweeps: Vec<Sweep>,
+    /// Tunings.
+    pub tunings: Vec<Tuning>,
     /// Matrices of pairs.
     pub pairs: Vec<Matrix>,
     /// What the charts over sizes draw and the table of all rows lists.
@@ -48,7 +56,7 @@ pub struct Answer {
     pub level: Level,
     /// The same in a word or two.
     pub word: String,
-    /// The run, sweep or matrix that it is of.
+    /// The run, sweep, tuning or matrix that it is of.
     pub about: String,
     /// The figure; none where nothing was measured.
     pub figure: Option<String>,
@@ -189,7 +197,7 @@ impl Report {
     /// How many measurements it is of; the run of a matrix is the matrix.
     pub fn measured(&self) -> usize {
         let runs = self.runs.iter().filter(|run| run.test != Benchmark::Pairs.name()).count();
-        runs + self.sweeps.len() + self.pairs.len()
+        runs + self.sweeps.len() + self.tunings.len() + self.pairs.len()
     }
 
     /// The tests, in the order of their first series.

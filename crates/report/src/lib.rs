@@ -1,4 +1,4 @@
-//! The report: one self-contained page with runs, sweeps and matrices of pairs, as data and as charts.
+//! The report: one self-contained page with runs, sweeps, tunings and matrices of pairs, as data and as charts.
 //! Not the reading (`busbw-logs`), and not the explanations (`busbw-analysis`).
 #![forbid(unsafe_code)]
 
@@ -11,6 +11,7 @@ mod last_time;
 mod of_pairs;
 mod of_run;
 mod of_sweep;
+mod of_tuning;
 mod page;
 mod redact;
 mod source;
@@ -29,7 +30,7 @@ use busbw_core::Benchmark;
 
 /// Builds a report. Runs are explained together, as `busbw explain` does.
 pub fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> Report {
-    let Sources { runs, sweeps, pairs, unread, history, texts, .. } = sources;
+    let Sources { runs, sweeps, tunings, pairs, unread, history, texts, .. } = sources;
     let (runs, explanations) = explain::explained(runs, hardware);
     let names = of_run::names(&runs);
     let each = || names.iter().zip(runs.iter().zip(&explanations));
@@ -49,13 +50,14 @@ pub fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> R
             false => series,
         }));
     }
+    let tuning_titles = of_tuning::titles(&tunings);
     let mut report = Report {
         report_schema: data::SCHEMA,
-        title: title.unwrap_or_else(|| summary::title(&runs, &sweeps, &pairs)),
+        title: title.unwrap_or_else(|| summary::title(&runs, &sweeps, &tunings, &pairs)),
         made: busbw_store::local_time::now(),
         busbw: env!("CARGO_PKG_VERSION").to_owned(),
         redacted: false,
-        subject: summary::subject(&runs, &explanations, &sweeps, &pairs),
+        subject: summary::subject(&runs, &explanations, &sweeps, &tunings, &pairs),
         answer: None,
         verdict: Vec::new(),
         unread,
@@ -72,6 +74,11 @@ pub fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> R
             .zip(&sweeps)
             .map(|(title, sweep)| of_sweep::sweep(title, sweep))
             .collect(),
+        tunings: tuning_titles
+            .iter()
+            .zip(&tunings)
+            .map(|(title, tuned)| of_tuning::tuning(title, tuned))
+            .collect(),
         pairs: pairs.into_iter().map(of_pairs::matrix).collect(),
         series,
     };
@@ -82,7 +89,9 @@ pub fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> R
     };
     let of_runs = report.runs.iter().filter(told).map(|run| run.answer.clone());
     let of_sweeps = titles.iter().zip(&sweeps).map(|(title, one)| answer::of_sweep(title, one));
+    let of_tunings =
+        tuning_titles.iter().zip(&tunings).map(|(title, one)| of_tuning::answer(title, one));
     let of_pairs = report.pairs.iter().map(|one| one.answer.clone());
-    report.answer = answer::worst(of_runs.chain(of_sweeps).chain(of_pairs));
+    report.answer = answer::worst(of_runs.chain(of_sweeps).chain(of_tunings).chain(of_pairs));
     report
 }

@@ -1,4 +1,4 @@
-//! Recognises a file of the report: runs, the result of a sweep, or a matrix of pairs.
+//! Recognises a file of the report: runs, the result of a sweep or of a tuning, or a matrix of pairs.
 //! Not how logs and records are read (`busbw-logs`).
 
 use std::{
@@ -17,10 +17,12 @@ use busbw_analysis::sweep::{Outcome, RESULT_FILE, read as read_sweep};
 use busbw_core::exit::ExitError;
 use busbw_core::quantity::count;
 use busbw_logs::import;
+use busbw_tune::tuned::{self, Tuned};
 
 /// Keys by which results are known; busbw writes them first.
 const SWEEP_KEY: &str = "sweep_schema";
 const PAIRS_KEY: &str = "pairs_schema";
+const TUNE_KEY: &str = "tune_schema";
 
 /// Maximum size of a result, bytes: JSON is read as a whole.
 const MAX_RESULT_BYTES: u64 = 256 << 20;
@@ -47,6 +49,8 @@ pub struct Sources {
     pub runs: Vec<Measurement>,
     /// Results of sweeps.
     pub sweeps: Vec<Outcome>,
+    /// Results of tunings.
+    pub tunings: Vec<Tuned>,
     /// Matrices of pairs.
     pub pairs: Vec<Pairs>,
     /// The files that were read.
@@ -106,12 +110,12 @@ impl Sources {
         match (self.files.len() > before, first) {
             (true, _) => Ok(()),
             (false, Some(why)) => Err(format!(
-                "in the folder {name} there is no run, sweep or matrix of pairs; the first of {}: {why}",
+                "in the folder {name} there is no run, sweep, tuning or matrix of pairs; the first of {}: {why}",
                 count(found.len() as u64, "file")
             )),
-            (false, None) => {
-                Err(format!("in the folder {name} there is no run, sweep or matrix of pairs"))
-            }
+            (false, None) => Err(format!(
+                "in the folder {name} there is no run, sweep, tuning or matrix of pairs"
+            )),
         }
     }
 
@@ -153,6 +157,8 @@ impl Sources {
                 let pairs: Pairs = serde_json::from_value(value)
                     .map_err(|e| format!("this is no matrix of pairs: {e}"))?;
                 self.pairs.push(pairs.checked().map_err(|e| e.to_string())?);
+            } else if value.get(TUNE_KEY).is_some() {
+                self.tunings.push(read_tuning(&value)?);
             } else {
                 return Err(
                     "among results there is something else: give it a file of its own".to_owned()
@@ -161,6 +167,19 @@ impl Sources {
         }
         Ok(())
     }
+}
+
+/// The result of a tuning.
+fn read_tuning(value: &Value) -> Result<Tuned, String> {
+    let form = value.get(TUNE_KEY).cloned().unwrap_or_default();
+    tuned::read(&value.to_string()).ok_or_else(|| match value.get("search") {
+        // What `busbw tune` keeps until it ends.
+        Some(_) => "this tuning has not ended: go on with busbw tune --resume".to_owned(),
+        None if form != tuned::SCHEMA => {
+            format!("this tuning has form {form}, and this busbw reads {}", tuned::SCHEMA)
+        }
+        None => "this is no result of busbw tune: it lacks parts of one".to_owned(),
+    })
 }
 
 /// The files below a folder, by name; whether there are more than are looked at. A sweep's folder is one source. Hidden
@@ -215,5 +234,5 @@ fn result_text(path: &Path) -> io::Result<Option<String>> {
         let inside = text.trim_start().strip_prefix('{').map(str::trim_start);
         inside.and_then(|text| text.strip_prefix('"')).is_some_and(|text| text.starts_with(key))
     };
-    Ok((begins(SWEEP_KEY) || begins(PAIRS_KEY)).then_some(text))
+    Ok([SWEEP_KEY, PAIRS_KEY, TUNE_KEY].into_iter().any(begins).then_some(text))
 }

@@ -3,6 +3,7 @@
 
 use busbw_core::pairs::Pairs;
 use busbw_logs::measurement::Measurement;
+use busbw_tune::tuned::Tuned;
 
 use super::data::{Report, Run};
 use busbw_analysis::explain::Explanation;
@@ -13,9 +14,15 @@ use busbw_core::quantity::{bytes, count, list, rate, time};
 const MAX_NAMES: usize = 4;
 
 /// What was measured.
-pub(super) fn title(runs: &[Measurement], sweeps: &[Outcome], pairs: &[Pairs]) -> String {
+pub(super) fn title(
+    runs: &[Measurement],
+    sweeps: &[Outcome],
+    tunings: &[Tuned],
+    pairs: &[Pairs],
+) -> String {
     let mut names: Vec<String> = runs.iter().map(|run| run.test_name().to_owned()).collect();
     names.extend(sweeps.iter().map(|sweep| format!("{} of {}", sweep.command, sweep.program)));
+    names.extend(tunings.iter().map(|one| format!("tuning of {}", operations(one))));
     if !pairs.is_empty() {
         names.push("pairs".to_owned());
     }
@@ -37,10 +44,12 @@ pub(super) fn subject(
     runs: &[Measurement],
     told: &[Explanation],
     sweeps: &[Outcome],
+    tunings: &[Tuned],
     pairs: &[Pairs],
 ) -> String {
     let mut subjects: Vec<String> = told.iter().map(|told| told.subject.clone()).collect();
     subjects.extend(sweeps.iter().map(|sweep| format!("{}, {}", sweep.program, sweep.on)));
+    subjects.extend(tunings.iter().map(of_tuning));
     subjects.extend(pairs.iter().map(|pairs| {
         let what = pairs.what.as_deref().unwrap_or("pairs");
         format!("{what}, {}, {}", count(pairs.labels.len() as u64, "rank"), bytes(pairs.size))
@@ -53,6 +62,7 @@ pub(super) fn subject(
     let ranks = runs.iter().filter_map(|run| Some(count(run.rank_count()? as u64, "rank")));
     let nccl = runs.iter().filter_map(|run| Some(format!("NCCL {}", run.nccl.as_ref()?)));
     let on = sweeps.iter().map(|sweep| sweep.on.clone());
+    let on = on.chain(tunings.iter().map(of_tuning));
     let mut parts: Vec<String> = Vec::new();
     for part in [distinct(ranks), distinct(devices), distinct(nccl), distinct(on)] {
         if !part.is_empty() {
@@ -60,6 +70,21 @@ pub(super) fn subject(
         }
     }
     if parts.is_empty() { "The sources do not say on what.".to_owned() } else { parts.join(", ") }
+}
+
+/// What a tuning launched, and on what.
+pub(super) fn of_tuning(tuned: &Tuned) -> String {
+    let mut parts = vec![operations(tuned), count(tuned.ranks as u64, "rank")];
+    parts.push(format!("the {} backend", tuned.backend));
+    parts.extend(tuned.nccl.as_ref().map(|nccl| format!("NCCL {nccl}")));
+    parts.join(", ")
+}
+
+/// The operations of a tuning that ran, as a list.
+fn operations(tuned: &Tuned) -> String {
+    let times = tuned.history.iter().flat_map(|launch| &launch.times);
+    let names = distinct(times.map(|time| time.call.operation.clone()));
+    if names.is_empty() { "nothing that ran".to_owned() } else { list(&names, "and") }
 }
 
 fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
@@ -98,6 +123,8 @@ pub(super) fn verdict(report: &Report) -> Vec<String> {
             None => format!("{}: there is nothing to compare.", sweep.title),
         });
     }
+    let tunings = report.tunings.iter();
+    said.extend(tunings.map(|one| format!("{}: {}", one.title, one.sentence)));
     said.extend(report.pairs.iter().map(|one| of_pairs(&one.pairs)));
     said
 }

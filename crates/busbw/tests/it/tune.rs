@@ -102,6 +102,15 @@ fn the_ladder_finds_both_settings_and_survives_what_fails() {
     let table = bed.run(&format!("show {kept}"));
     let table = String::from_utf8_lossy(&table.stdout);
     assert!(table.contains("export NCCL_BUFFSIZE=8388608"), "{table}");
+    let page = bed.run(&format!("report {kept} -o -"));
+    let page = String::from_utf8(page.stdout).unwrap();
+    let (_, data) = page.split_once("id=\"data\">").unwrap();
+    let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    let section = &data["tunings"][0];
+    let lengths =
+        [&section["launches"], &tuned["history"]].map(|all| all.as_array().unwrap().len());
+    assert_eq!(lengths[0], lengths[1]);
+    assert!(section["set"].as_str().unwrap().contains("export NCCL_BUFFSIZE=8388608"), "{section}");
 }
 
 #[test]

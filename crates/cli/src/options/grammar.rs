@@ -159,7 +159,7 @@ fn commands() -> Vec<Grammar> {
         ),
         with(
             ReportArguments::augment_args(Grammar::new("report")),
-            "Put runs, sweeps and pairs on one page, to be sent",
+            "Put runs, sweeps, tunings and pairs on one page, to be sent",
             &help::REPORT,
         ),
         with(

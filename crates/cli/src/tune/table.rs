@@ -8,7 +8,7 @@ use busbw_core::{
     printable::printable,
     quantity::{bytes, count, time},
 };
-use busbw_tune::{Advice, Climbed, Compared, Report, tuned::Tuned};
+use busbw_tune::{Advice, Compared, Report, tuned::Tuned};
 
 use super::{forms, progress::set};
 
@@ -77,7 +77,7 @@ fn ladder(report: &Report, tuned: &Tuned) -> String {
     let mut cells = vec![["rung", "steps", "kept", "gain"].map(str::to_owned).to_vec()];
     let mut behind = vec!["the best step".to_owned()];
     for rung in &report.rungs {
-        let best = best(rung).map(|best| &rung.steps[best]);
+        let best = rung.best();
         let gained = match (&rung.compared, best.and_then(|step| step.gain)) {
             (Some(compared), _) => gain(compared),
             (None, Some(screened)) => format!("{:+.1} %", 100.0 * screened),
@@ -102,14 +102,6 @@ fn ladder(report: &Report, tuned: &Tuned) -> String {
         let _ = writeln!(text, "{row}  {}", printable(&behind));
     }
     text
-}
-
-/// The best step of the screening, which is the one that was compared; none where all failed.
-fn best(rung: &Climbed) -> Option<usize> {
-    let gain = |number: &usize| rung.steps[*number].gain;
-    (0..rung.steps.len())
-        .filter(|number| gain(number).is_some())
-        .max_by(|a, b| gain(a).unwrap_or(f64::MIN).total_cmp(&gain(b).unwrap_or(f64::MIN)))
 }
 
 /// `+12.1 % (8.0 to 15.3)`.

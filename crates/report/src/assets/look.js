@@ -34,7 +34,7 @@ function shape(number) {
 function inks() {
   const style = getComputedStyle(document.documentElement);
   const ink = (name) => style.getPropertyValue(name).trim();
-  return { text: ink("--text"), faint: ink("--faint"), line: ink("--line"), paper: ink("--paper") };
+  return { text: ink("--text"), faint: ink("--faint"), line: ink("--line"), paper: ink("--paper"), wrong: ink("--wrong") };
 }
 
 /** What every chart has. `name` is the file's name when it is saved. */

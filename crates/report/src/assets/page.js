@@ -57,6 +57,9 @@ function start() {
     each(what, (plot) => sizeChart(plot, report.series.filter((series) => series.test === plot.dataset.test), figure));
   }
   each("sweep", (found, number) => barChart(found, report.sweeps[number]));
+  each("tuning", (found, number) => launchChart(found, report.tunings[number]));
+  each("sides", (found, number) => sideChart(found, report.tunings[number].sides));
+  each("file", (found, number) => sideChart(found, report.tunings[number].file.sides));
   each("pairs", (found, number) => matrixChart(found, report.pairs[number]));
   const rows = document.getElementById("rows");
   if (rows) rowsTable(rows, report.series);

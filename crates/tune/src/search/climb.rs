@@ -58,6 +58,15 @@ pub struct Climbed {
     pub kept: Vec<Assignment>,
 }
 
+impl Climbed {
+    /// The step that gains most by the screening, which is the one that was compared; `None` where all failed.
+    #[must_use]
+    pub fn best(&self) -> Option<&Step> {
+        let gained = self.steps.iter().filter_map(|step| Some((step, step.gain?)));
+        gained.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(step, _)| step)
+    }
+}
+
 /// How far a rung is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
