@@ -1,4 +1,4 @@
-//! One race: candidates, rungs, who drops out, and whether a further race could find anything.
+//! One race: candidates, rounds, who drops out, and whether a further race could find anything.
 //! Not how fast a candidate is (`model`).
 
 use serde::{Deserialize, Serialize};
@@ -13,11 +13,11 @@ use crate::{
 
 /// Candidates of a race.
 const CANDIDATES: usize = 8;
-/// Rungs of a race: 8, then 4 candidates. A third one found less: fresh candidates tell more than a third measurement.
-const RUNGS: usize = 2;
+/// Rounds of a race: 8, then 4 candidates. A third one found less: fresh candidates tell more than a third measurement.
+const ROUNDS: usize = 2;
 /// Corrections of the model's variances before a race.
 const FIT_STEPS: usize = 3;
-/// Surprisingly slow environments that are measured again in a rung.
+/// Surprisingly slow environments that are measured again in a round.
 const REPEATS: usize = 2;
 /// A candidate drops out where the probability that it beats the best is below that of a normal number this far out: 5 %.
 const CANNOT_WIN: f64 = 1.645;
@@ -36,7 +36,7 @@ pub(super) struct Race {
     /// Candidates that have not dropped out.
     alive: Vec<Point>,
     /// Measurements of each of them in this race.
-    rung: usize,
+    round: usize,
 }
 
 /// The environment with the lowest expected time of those that ran and never failed.
@@ -98,7 +98,7 @@ impl Search {
         }
         self.random.shuffle(&mut points);
         self.ask_all(points, Purpose::Race);
-        self.phase = Phase::Race(Race { goal, alive: candidates, rung: 1 });
+        self.phase = Phase::Race(Race { goal, alive: candidates, round: 1 });
     }
 
     /// The candidates of a race: the best by the model, the leader, and the best of samples. `None` where hardly any
@@ -137,13 +137,13 @@ impl Search {
         (promising > PROMISING).then_some(candidates)
     }
 
-    /// The next rung of a race, or the next race.
+    /// The next round of a race, or the next race.
     pub(super) fn go_on(&mut self, race: Race) {
         let failed = |point: &Point| {
             self.history.iter().any(|one| one.trial.point == *point && one.result.is_err())
         };
         let alive: Vec<Point> = race.alive.iter().filter(|point| !failed(point)).cloned().collect();
-        if alive.len() < 2 || race.rung >= RUNGS {
+        if alive.len() < 2 || race.round >= ROUNDS {
             self.next_race();
             return;
         }
@@ -158,7 +158,7 @@ impl Search {
             self.next_race();
             return;
         }
-        let next = Race { goal: race.goal, alive: alive.clone(), rung: race.rung + 1 };
+        let next = Race { goal: race.goal, alive: alive.clone(), round: race.round + 1 };
         alive.extend(repeats(&fitted, &next.alive));
         self.random.shuffle(&mut alive);
         self.ask_all(alive, Purpose::Race);
