@@ -137,6 +137,7 @@ export function tuning(name) {
   const result = {
     tune_schema: 1, busbw: "0.1.0", started: "2026-11-25 10:00:00", args: ["tune", "all_reduce", "-b", "1M", "-e", "256M", "-f", "16"], is_ladder: true, backend: "nccl", ranks: 16, nccl: "2.32.3", took_s: 128.2, interrupted: false,
     before: [{ rule: "shared-path", severity: "slow", cause: "two flows share one link of the fabric", evidence: ["ports 3 and 7 send 50 % each"], confidence: "likely", remedy: "use more queue pairs" }],
+    parts: [],
     variables_left_out: [{ name: "NCCL_IB_TC", reason: "others' queues: only with -x" }],
     rungs_left_out: [{ name: "socket threads", reason: "ranks are joined over InfiniBand" }],
     outcome: {

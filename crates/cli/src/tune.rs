@@ -62,7 +62,7 @@ fn tune(arguments: &TuneArguments, args: &[OsString], leader: Option<&Leader>) -
     let (benches, weights) = mix::benches(&asked)?;
     let mut job = Job::new(&asked, &benches, leader, Interruption::watch()?)?;
     load::may(&asked, &job, leader)?;
-    let path = state::path(&asked)?;
+    let path = state::path(&asked, &job.plan().program)?;
     let mut state = match resumed {
         Some(state) => state,
         None => begin::begin(&asked, args, weights, &mut job)?,
@@ -107,6 +107,15 @@ pub(crate) fn print(tuned: &Tuned, as_json: bool) -> Result<()> {
 
 /// The options with which a tuning began, for one that goes on.
 fn as_it_began(state: &State, now: &TuneArguments) -> Result<TuneArguments> {
+    let has_more = !now.bench.is_empty()
+        || !now.benchmarks.is_empty()
+        || !now.trace.is_empty()
+        || now.time.is_some()
+        || now.record.is_some();
+    if has_more {
+        let text = "--resume goes on with the options of its beginning: leave the others out, but --yes, --shared and --json";
+        return Err(ExitError::new(Exit::Usage, text).into());
+    }
     let line = std::iter::once("busbw").chain(state.args.iter().map(String::as_str));
     let Command::Tune(before) = options::parse(line.map(OsString::from))? else {
         let text = "--resume: the file's command line is no tuning: begin anew";

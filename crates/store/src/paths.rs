@@ -69,7 +69,7 @@ pub fn sweep_of(run: &str) -> Option<&str> {
     let mut words = run.split('-');
     let command = words.nth(2)?;
     let process = words.nth(1)?;
-    let is_sweep = matches!(command, "sweep" | "transports") && ends.len() >= 6;
+    let is_sweep = matches!(command, "sweep" | "transports" | "tune") && ends.len() >= 6;
     let numbered = !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit());
     run.get(..*ends.get(4)?).filter(|_| is_sweep && numbered)
 }

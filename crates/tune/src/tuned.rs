@@ -38,6 +38,8 @@ pub struct Tuned {
     pub took_s: f64,
     /// Whether somebody ended it early.
     pub interrupted: bool,
+    /// What was measured before the first change, part by part.
+    pub parts: Vec<Part>,
     /// What was wrong with the first launch, in the user's own environment.
     pub before: Vec<Finding>,
     /// Variables that were not tried, and why.
@@ -62,6 +64,17 @@ pub struct Tuned {
     pub history_by_call: Vec<TunedLaunch>,
     /// Every launch of the comparison with the file.
     pub history_with_file: Vec<TunedLaunch>,
+}
+
+/// A launch before the first change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// What it measured, such as `the network alone`.
+    pub name: String,
+    /// What it set for that.
+    pub sets: Vec<Assignment>,
+    /// The line that ends a run: speed, share of the limit, or how it failed; one a benchmark.
+    pub said: Vec<String>,
 }
 
 /// The result in a text; `None` where it is none, of a tuning that has not ended, or of another form.

@@ -5,7 +5,10 @@
 
 mod support;
 
-use busbw_tune::{Advice, Assignment, Budget, Rung, Search, Settings, Space, Step, Strategy};
+use busbw_tune::{
+    Advice, Assignment, Budget, Failure, Outcome, Purpose, Rung, Search, Settings, Space, Step,
+    Strategy,
+};
 use support::{
     landscape::{Kind, Landscape},
     run,
@@ -143,6 +146,26 @@ fn a_small_budget_says_what_it_did_not_reach() {
     let report = search.outcome().unwrap();
     assert_eq!((report.advice, report.trials), (Advice::Undecided, 3));
     assert!(report.sentence().contains("nothing was tried"));
+}
+
+#[test]
+fn what_fails_in_the_final_comparison_is_not_recommended() {
+    let mut landscape = Landscape::draw(2, Kind::Common);
+    let mut search = ladder(&landscape, rungs(&landscape.space), 1_000);
+    let mut failures = 0;
+    while let Some(trial) = search.pending().first().cloned() {
+        let (mut outcome, took_s) = landscape.launch(&trial);
+        // Once, and never again.
+        if trial.purpose == Purpose::Final(1) && failures == 0 {
+            failures += 1;
+            let text = "wrong data in 8 checks".to_owned();
+            outcome = Outcome::Failed { failure: Failure::WrongResult, text };
+        }
+        search.report(trial.id, outcome, took_s).unwrap();
+    }
+    let report = search.outcome().unwrap();
+    assert_eq!((failures, report.advice), (1, Advice::Leave));
+    assert!(report.disqualified.iter().any(|one| one.failure == Failure::WrongResult));
 }
 
 #[test]

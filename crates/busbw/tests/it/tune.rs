@@ -172,6 +172,18 @@ fn an_interrupted_ladder_goes_on_to_the_same_end() {
     assert!(launches >= 29 && resumed["history"].as_array().unwrap().len() > launches);
 }
 
+/// Rows of these collectives have sizes that are rounded to the ranks' shares.
+#[test]
+fn any_number_of_ranks_is_tuned() {
+    let bed = Bed::new(LANDSCAPE);
+    let line = "tune reduce_scatter --backend fake -g 3 -b 1M -e 1M -T 1 --trials 60 --yes --json";
+    let output = bed.run(line);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let tuned = json(&output);
+    let size = tuned["history"][0]["times"][0]["size"].as_u64().unwrap();
+    assert!(size < 1 << 20 && size.is_multiple_of(3), "{size}");
+}
+
 #[test]
 fn it_says_why_it_does_not_begin() {
     let bed = Bed::new(FLAT);

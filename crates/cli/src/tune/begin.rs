@@ -10,13 +10,14 @@ use busbw_core::{
     finding::{Finding, Severity},
     record::Folded,
 };
-use busbw_library_logs::nccl::NcclFacts;
+use busbw_library_logs::nccl::{NcclFacts, Transport};
 use busbw_logs::measurement::Measurement;
 use busbw_runner::embedded::{self, Plugin};
 use busbw_store as store;
 use busbw_tune::{
-    Budget, Call, Objective, Search, Settings, Strategy,
+    Assignment, Budget, Call, Objective, Search, Settings, Strategy,
     catalogue::{self, Here},
+    tuned::Part,
 };
 
 use super::{BATCHES, here, job::Job, state::State, trial, tuner_file};
@@ -64,6 +65,8 @@ pub(super) fn begin(
     }
     add_plugin(&here, job, &mut listed);
     let nodes = records.iter().flat_map(|record| &record.library).find_map(nodes);
+    let calls = trial::calls(&records);
+    let parts = parts(job, &records, &here)?;
     let before = wrong(records);
     let by_call = has_calls(&here, arguments);
     let usage = |text: String| ExitError::new(Exit::Usage, text);
@@ -78,8 +81,10 @@ pub(super) fn begin(
         seed: arguments.seed,
     };
     let strategy = if arguments.search { Strategy::Races } else { Strategy::Ladder(rungs) };
-    let calls = job.calls();
-    let objective = weights.map_or_else(|| Objective::AllCalls(calls.clone()), Objective::Weighted);
+    let objective = match weights {
+        Some(weights) => Objective::Weighted(nearest(weights, &calls)),
+        None => Objective::AllCalls(calls.clone()),
+    };
     let search = Search::new(space, settings(objective, strategy, share))
         .map_err(|error| usage(error.to_string()))?;
     let words = args.iter().skip(1).map(|word| store::masked(&word.to_string_lossy())).collect();
@@ -94,11 +99,51 @@ pub(super) fn begin(
                 .map_err(|error| usage(error.to_string()))?;
         state.by_call = Some(search);
     }
-    (state.before, state.nodes) = (before, nodes);
+    (state.parts, state.before, state.nodes) = (parts, before, nodes);
     (state.backend, state.ranks, state.first_s) = (backend, ranks, first_s);
     state.nccl = here.nccl.map(|version| version.to_string());
     (state.variables_left_out, state.rungs_left_out) = (variables_left_out, rungs_left_out);
     Ok(state)
+}
+
+/// The weights of the calls that were measured: each size counts for the nearest of them.
+fn nearest(weights: Vec<(Call, f64)>, calls: &[Call]) -> Vec<(Call, f64)> {
+    let mut all: Vec<(Call, f64)> = Vec::new();
+    for (wanted, many) in weights {
+        let distance =
+            |call: &Call| ((call.size.max(1) as f64).ln() - (wanted.size.max(1) as f64).ln()).abs();
+        let alike = calls.iter().filter(|call| call.operation == wanted.operation);
+        let Some(call) = alike.min_by(|a, b| distance(a).total_cmp(&distance(b))) else { continue };
+        match all.iter_mut().find(|(known, _)| known == call) {
+            Some((_, sum)) => *sum += many,
+            None => all.push((call.clone(), many)),
+        }
+    }
+    all
+}
+
+/// What the first launch gave, and where NCCL joins ranks of a node past the network, what the network alone gives.
+fn parts(job: &mut Job<'_>, first: &[Folded], here: &Here) -> Result<Vec<Part>> {
+    let said = |records: &[Folded]| -> Vec<String> {
+        records.iter().map(|record| explain::summary(record.clone(), None)).collect()
+    };
+    let as_it_is = Part { name: "as it is".to_owned(), sets: Vec::new(), said: said(first) };
+    let is_past_it =
+        |transport: &Transport| matches!(transport, Transport::P2p { .. } | Transport::Shm { .. });
+    let mut facts = first.iter().flat_map(|record| &record.library);
+    let joins = facts.any(|facts| facts.transports.iter().any(|ends| is_past_it(&ends.transport)));
+    if here.nccl.is_none() || !joins {
+        return Ok(vec![as_it_is]);
+    }
+    let off = |name: &str| Assignment { name: name.to_owned(), value: Some("1".to_owned()) };
+    let sets = vec![off("NCCL_P2P_DISABLE"), off("NCCL_SHM_DISABLE")];
+    let launched = job.launch(&sets, &[], BATCHES)?;
+    let failed = launched.launches.iter().find_map(|one| one.failure.as_ref());
+    let said = match failed {
+        Some((_, text)) => vec![format!("it failed: {text}")],
+        None => said(&trial::records(launched.launches)),
+    };
+    Ok(vec![as_it_is, Part { name: "the network alone".to_owned(), sets, said }])
 }
 
 /// What is wrong with the runs of these records: findings that cost speed or spoil data.

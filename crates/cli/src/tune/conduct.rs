@@ -6,6 +6,7 @@ use std::{ffi::OsString, path::Path};
 use anyhow::Result;
 use busbw_analysis::explain;
 use busbw_core::nccl_version::Version;
+use busbw_runner::backend::nccl::tuner::NCCL_TUNER_PLUGIN;
 use busbw_tune::{
     Advice, Assignment, Budget, End, Failure, Objective, Outcome, Scope, Search, Settings, Space,
     Strategy, Trial, Variable,
@@ -102,6 +103,17 @@ fn choose_by_call(
     }
     tuner_file::write(&chosen, file)?;
     state.tuner_file = chosen.to_string();
+    let cannot = if job.is_elsewhere() {
+        Some("every host needs it: copy it, and compare by hand with --tuner")
+    } else if std::env::var_os(NCCL_TUNER_PLUGIN).is_some() {
+        Some("NCCL_TUNER_PLUGIN names another tuner")
+    } else {
+        None
+    };
+    if let Some(why) = cannot {
+        say(&format!("the tuner's file {} is not compared: {why}", file.display()));
+        return Ok(());
+    }
     let variable = Variable {
         name: FILE.to_owned(),
         values: vec![None, Some(WITH_IT.to_owned())],
@@ -112,7 +124,7 @@ fn choose_by_call(
     };
     let with_it = Assignment { name: FILE.to_owned(), value: Some(WITH_IT.to_owned()) };
     let settings = Settings {
-        objective: Objective::AllCalls(job.calls()),
+        objective: Objective::AllCalls(state.search.settings().objective.calls()),
         strategy: Strategy::Compare(vec![with_it]),
         // What was found is compared, whatever time it takes: the number of launches is its bound.
         budget: Budget { trials: arguments.trials, seconds: None },
@@ -122,7 +134,8 @@ fn choose_by_call(
     Ok(())
 }
 
-/// Takes the lines out of the file with which a size became slower; what is left is recommended where the whole was faster.
+/// Recommends the file where it is faster with no size slower. Lines that made one slower are taken out of it; what is left was not
+/// measured, and is not recommended.
 fn settle_file(state: &mut State, file: &Path) -> Result<()> {
     let Some(report) = state.with_file.as_ref().and_then(Search::outcome) else { return Ok(()) };
     let whole = TunerFile::parse(state.tuner_file.as_bytes())?;
@@ -132,8 +145,7 @@ fn settle_file(state: &mut State, file: &Path) -> Result<()> {
         say(&format!("lines of the tuner's file that made a size slower are left out: {many}"));
         tuner_file::write(&kept, file)?;
         state.tuner_file = kept.to_string();
-    }
-    if report.advice == Advice::Set && !kept.entries.is_empty() {
+    } else if report.advice == Advice::Set {
         state.file_settings = tuner_file::settings(file)?;
     }
     Ok(())
@@ -196,7 +208,9 @@ fn run_to_end(
         let took_s = launched.took_s / trials.len() as f64;
         for trial in &trials {
             let variant = is_configured.then(|| Chosen::of(&trial.environment).variant());
-            report(search, trial.id, &trial::outcome(&launched, variant.as_ref()), took_s)?;
+            let calls = search.settings().objective.calls();
+            let outcome = trial::outcome(&launched, variant.as_ref(), &calls);
+            report(search, trial.id, &outcome, took_s)?;
             if let Some(one) = search.history().iter().find(|one| one.trial.id == trial.id) {
                 progress.ended(one);
             }

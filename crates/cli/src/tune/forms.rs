@@ -5,11 +5,17 @@ use std::fmt::Write;
 
 use busbw_tune::Assignment;
 
+/// The end of the path of busbw's net plugin, which is each host's own.
+const OUR_PLUGIN: &str = "/libnccl-net-busbw.so";
+
 /// The blocks, each under a line that names it.
 pub(super) fn blocks(sets: &[Assignment]) -> String {
     let mut text = String::from("# shell\n");
     for one in sets {
         let _ = match &one.value {
+            Some(value) if value.ends_with(OUR_PLUGIN) => {
+                writeln!(text, "export {}=$(busbw plugin path net)", one.name)
+            }
             Some(value) => writeln!(text, "export {}={}", one.name, quoted(value)),
             None => writeln!(text, "unset {}", one.name),
         };
@@ -18,6 +24,16 @@ pub(super) fn blocks(sets: &[Assignment]) -> String {
         sets.iter().filter_map(|one| Some((one.name.as_str(), one.value.as_deref()?))).collect();
     if set.is_empty() {
         return text;
+    }
+    if set.iter().any(|(_, value)| value.ends_with(OUR_PLUGIN)) {
+        text.push_str(
+            "# below, the path of the net plugin is this host's: busbw plugin path net\n",
+        );
+    }
+    let removed: Vec<&str> =
+        sets.iter().filter(|one| one.value.is_none()).map(|one| one.name.as_str()).collect();
+    if !removed.is_empty() {
+        let _ = writeln!(text, "# below, nothing may set {}", removed.join(", "));
     }
     // NCCL reads its own variables alone from its file, and nothing there can remove one.
     let nccls: Vec<_> = set.iter().filter(|(name, _)| name.starts_with("NCCL_")).collect();
@@ -72,6 +88,7 @@ mod tests {
         export NCCL_BUFFSIZE=8388608
         export BUSBW_NET_THREADS=4
         unset NCCL_ALGO
+        # below, nothing may set NCCL_ALGO
         # /etc/nccl.conf or ~/.nccl.conf, on every host
         NCCL_BUFFSIZE=8388608
         # Kubernetes, in the container

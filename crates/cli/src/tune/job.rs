@@ -2,7 +2,6 @@
 //! Not which environments (`busbw_tune`), and not what a launch's record says (`trial`).
 
 use std::{
-    collections::BTreeSet,
     ffi::OsString,
     fs,
     path::PathBuf,
@@ -16,7 +15,7 @@ use busbw_core::{
 };
 use busbw_host::mps;
 use busbw_job::launchers::Placement;
-use busbw_tune::{Assignment, Call};
+use busbw_tune::Assignment;
 use tempfile::TempDir;
 
 use crate::{
@@ -102,26 +101,10 @@ impl<'a> Job<'a> {
                 (temporary.path().to_owned(), Some(temporary))
             }
         };
+        // Of a tuning that goes on, the records that are there keep their numbers.
+        let launches = fs::read_dir(&folder).map_or(0, Iterator::count);
         let hangs_s = HANGS_S[1];
-        Ok(Job {
-            benches,
-            leader,
-            interruption,
-            folder,
-            _temporary: temporary,
-            launches: 0,
-            hangs_s,
-        })
-    }
-
-    /// The calls that every launch measures.
-    pub(super) fn calls(&self) -> Vec<Call> {
-        let calls = self.benches.iter().flat_map(|bench| {
-            let operation = bench.prepared.benchmark().name();
-            let sizes = bench.prepared.plan().sizes();
-            sizes.map(|size| Call { operation: operation.to_owned(), size })
-        });
-        calls.collect::<BTreeSet<_>>().into_iter().collect()
+        Ok(Job { benches, leader, interruption, folder, _temporary: temporary, launches, hangs_s })
     }
 
     /// Bytes that ranks send in one launch, about: sizes × operations × ranks.
@@ -142,6 +125,11 @@ impl<'a> Job<'a> {
     /// Where its launcher starts the ranks; none if launches start them themselves.
     pub(super) fn placement(&self) -> Option<Placement> {
         self.benches[0].prepared.placement()
+    }
+
+    /// Whether ranks may be on other hosts.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.leader.is_some() || self.placement().is_some()
     }
 
     /// Whether the user has interrupted this program.

@@ -58,8 +58,9 @@ pub(super) fn may(arguments: &TuneArguments, job: &Job<'_>, leader: Option<&Lead
     let refused = |text: String| ExitError::new(Exit::Impossible, text);
     consent.ask(&busy).map_err(refused)?;
     let what = format!(
-        "up to {} in about {:.0} s: {} on {} of {}; ranks send about {} in each",
-        count(arguments.trials as u64, "launch").replace("launchs", "launches"),
+        "up to {} {} in about {:.0} s and what the final comparison takes: {} on {} of {}; ranks send about {} in each",
+        arguments.trials,
+        if arguments.search { "launches for each of three searches" } else { "launches" },
         arguments.seconds(),
         count(plan.ranks() as u64, "rank"),
         plan.backend.name(),

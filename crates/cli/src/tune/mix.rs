@@ -40,6 +40,16 @@ pub(super) fn benches(arguments: &TuneArguments) -> Result<(Benches, Option<Weig
         }
         return Ok((names.into_iter().map(|name| (name, words.clone())).collect(), None));
     }
+    const SIZES: [&str; 8] =
+        ["-b", "-e", "-f", "-i", "--minbytes", "--maxbytes", "--stepfactor", "--stepbytes"];
+    let is_size = |word: &OsString| {
+        let word = word.to_string_lossy();
+        SIZES.iter().any(|option| word.starts_with(option))
+    };
+    if words.iter().any(is_size) {
+        let text = "the trace says which sizes are measured: leave out -b, -e, -f and -i";
+        return Err(ExitError::new(Exit::Usage, text).into());
+    }
     let trace = trace_classes::read(&arguments.trace)?;
     say(&trace_classes::table(&trace));
     let named: Vec<Benchmark> =

@@ -65,7 +65,7 @@ fn recommended(arguments: &TuneArguments) -> Result<Environment> {
         let sets = tuned.outcome.map(|report| report.environment).unwrap_or_default();
         let variable = |one: busbw_tune::Assignment| Variable { name: one.name, value: one.value };
         environment.variables.extend(sets.into_iter().map(variable));
-        if let Some(file) = tuner_file::file_of(&tuned.file_settings) {
+        if let Some(file) = tuner_file::file_of(&tuned.file_settings)? {
             environment.options = vec!["--tuner".to_owned(), file];
         }
     }

@@ -13,7 +13,7 @@ use busbw_store as store;
 use busbw_tune::{
     Assignment, Search,
     catalogue::Waived,
-    tuned::{SCHEMA, Tuned, TunedLaunch},
+    tuned::{Part, SCHEMA, Tuned, TunedLaunch},
 };
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,7 @@ pub(super) struct State {
     /// Seconds of the first launch.
     pub(super) first_s: f64,
     pub(super) is_ladder: bool,
+    pub(super) parts: Vec<Part>,
     pub(super) before: Vec<Finding>,
     pub(super) variables_left_out: Vec<Waived>,
     pub(super) rungs_left_out: Vec<Waived>,
@@ -67,6 +68,7 @@ impl State {
             nccl: None,
             first_s: 0.0,
             is_ladder,
+            parts: Vec::new(),
             before: Vec::new(),
             variables_left_out: Vec::new(),
             rungs_left_out: Vec::new(),
@@ -137,6 +139,7 @@ impl State {
             nccl: self.nccl.clone(),
             took_s,
             interrupted: self.interrupted,
+            parts: self.parts.clone(),
             before: self.before.clone(),
             variables_left_out: self.variables_left_out.clone(),
             rungs_left_out: self.rungs_left_out.clone(),
@@ -153,14 +156,25 @@ impl State {
     }
 }
 
-/// Where the state is kept: the user's folder, the file that is resumed, or the data folder.
+/// Where the state of tuning `program` is kept: the user's folder, the file that is resumed, or the data folder.
 ///
 /// # Errors
 /// There is no data folder.
-pub(super) fn path(arguments: &TuneArguments) -> Result<PathBuf> {
+pub(super) fn path(arguments: &TuneArguments, program: &str) -> Result<PathBuf> {
     match (&arguments.resume, &arguments.record) {
         (Some(file), _) => Ok(file.clone()),
-        (None, Some(folder)) => Ok(folder.join(FILE)),
-        (None, None) => store::new_result_path(&outputs::run_id("tune")),
+        (None, Some(folder)) => {
+            let path = folder.join(FILE);
+            if path.exists() {
+                let text = format!(
+                    "--record {}: it has a tuning already, {}: name another folder, or --resume that file",
+                    folder.display(),
+                    path.display()
+                );
+                return Err(ExitError::new(Exit::Usage, text).into());
+            }
+            Ok(path)
+        }
+        (None, None) => store::new_result_path(&outputs::run_id(&format!("tune-{program}"))),
     }
 }

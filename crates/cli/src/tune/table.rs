@@ -35,6 +35,12 @@ pub(super) fn table(tuned: &Tuned, colour: bool) -> String {
         text.push_str("# interrupted: nothing was compared finally, so nothing is recommended\n");
         return text;
     };
+    for part in &tuned.parts {
+        for said in &part.said {
+            let line = format!("{}: {said}", part.name);
+            let _ = writeln!(text, "# {}", printable(&line));
+        }
+    }
     for finding in tuned.before.iter().take(MAX_FINDINGS) {
         let remedy = finding.remedy.as_ref().map_or(String::new(), |remedy| format!("; {remedy}"));
         let line = format!("before tuning: {}{remedy}", finding.cause.trim_end_matches('.'));
@@ -65,7 +71,11 @@ pub(super) fn table(tuned: &Tuned, colour: bool) -> String {
         text.push_str(&choices(by_call));
     }
     text.push_str(&with_file(tuned));
-    text.push_str(&failures(report));
+    for report in
+        [Some(report), tuned.by_call.as_ref(), tuned.with_file.as_ref()].into_iter().flatten()
+    {
+        text.push_str(&failures(report));
+    }
     for line in &tuned.remains {
         let _ = writeln!(text, "# what remains: {}", printable(line));
     }
@@ -78,11 +88,8 @@ fn ladder(report: &Report, tuned: &Tuned) -> String {
     let mut behind = vec!["the best step".to_owned()];
     for rung in &report.rungs {
         let best = rung.best();
-        let gained = match (&rung.compared, best.and_then(|step| step.gain)) {
-            (Some(compared), _) => gain(compared),
-            (None, Some(screened)) => format!("{:+.1} %", 100.0 * screened),
-            (None, None) => "-".to_owned(),
-        };
+        // The screening's gain chose the step, and flatters it.
+        let gained = rung.compared.as_ref().map_or("-".to_owned(), gain);
         let is_kept = if rung.kept.is_empty() { "no" } else { "yes" };
         let steps = rung.steps.len().to_string();
         cells.push(vec![rung.name.clone(), steps, is_kept.to_owned(), gained]);
@@ -169,9 +176,12 @@ fn choices(report: &Report) -> String {
             gain,
         ]);
     }
-    match report.choices.is_empty() {
-        true => "#\n# by size: no choice of algorithm or protocol is worth it\n".to_owned(),
-        false => format!("#\n# by size, within that environment\n{}", aligned(&cells)),
+    match (report.advice, report.choices.is_empty()) {
+        (Advice::Repair | Advice::Undecided, _) => {
+            format!("#\n# by size: {}\n", printable(&report.sentence()))
+        }
+        (_, true) => "#\n# by size: no choice of algorithm or protocol is worth it\n".to_owned(),
+        (_, false) => format!("#\n# by size, within that environment\n{}", aligned(&cells)),
     }
 }
 

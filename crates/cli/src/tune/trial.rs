@@ -1,6 +1,8 @@
 //! What the launches of a trial say to the search: times by call, or how the environment failed.
 //! Not starting them (`job`).
 
+use std::collections::BTreeSet;
+
 use busbw_core::{
     exit::Exit,
     plan::{AlgorithmEvidence, Variant},
@@ -12,7 +14,7 @@ use super::job::Launched;
 use crate::sweep::Launch;
 
 /// What is reported of a trial, by the rows of `variant` where calls were of several.
-pub(super) fn outcome(launched: &Launched, variant: Option<&Variant>) -> Outcome {
+pub(super) fn outcome(launched: &Launched, variant: Option<&Variant>, calls: &[Call]) -> Outcome {
     let broken = launched.launches.iter().find_map(|launch| launch.failure.as_ref());
     match broken {
         Some((code, text)) => {
@@ -24,7 +26,8 @@ pub(super) fn outcome(launched: &Launched, variant: Option<&Variant>) -> Outcome
         }
         None => {
             let records = launched.launches.iter().filter_map(|launch| launch.record.as_ref());
-            let rows: Vec<&Row> = records.flat_map(|record| rows(record, variant)).collect();
+            let mut rows: Vec<&Row> = records.flat_map(|record| rows(record, variant)).collect();
+            rows.retain(|row| calls.contains(&call(row)));
             let declined = rows.iter().find_map(|row| declined(row));
             match declined {
                 Some(text) => Outcome::Failed { failure: Failure::Refused, text },
@@ -68,10 +71,21 @@ fn declined(row: &Row) -> Option<String> {
     row.waived.clone().or_else(|| is_other.then(other))
 }
 
+/// The call that a row measured: its size is that of the row, which ranks and types may have rounded.
+fn call(row: &Row) -> Call {
+    Call { operation: row.benchmark.name().to_owned(), size: row.size }
+}
+
+/// The calls of which these records have times.
+pub(super) fn calls(records: &[Folded]) -> Vec<Call> {
+    let rows = records.iter().flat_map(|record| rows(record, None));
+    let measured = rows.filter(|row| samples(row).is_some()).map(call);
+    measured.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 /// A row's times: seconds of one operation, out of place where there is such a half, a figure a batch.
 fn times(row: &Row) -> Option<CallTimes> {
-    let operation = row.benchmark.name().to_owned();
-    Some(CallTimes { call: Call { operation, size: row.size }, seconds: samples(row)? })
+    Some(CallTimes { call: call(row), seconds: samples(row)? })
 }
 
 fn samples(row: &Row) -> Option<Vec<f64>> {

@@ -129,10 +129,14 @@ pub(super) fn settings(path: &Path) -> Result<Vec<Assignment>> {
 }
 
 /// The path of the file that these settings name.
-pub(super) fn file_of(settings: &[Assignment]) -> Option<String> {
-    let value = settings.iter().find_map(|one| one.value.as_ref())?;
-    let reference: Reference = value.parse().ok()?;
-    reference.file.to_str().map(str::to_owned)
+///
+/// # Errors
+/// It is missing, or not the one that was recommended.
+pub(super) fn file_of(settings: &[Assignment]) -> Result<Option<String>> {
+    let Some(value) = settings.iter().find_map(|one| one.value.as_ref()) else { return Ok(None) };
+    tuner::Tuner::of_variable(value, None)?;
+    let reference: Reference = value.parse()?;
+    Ok(reference.file.to_str().map(str::to_owned))
 }
 
 #[cfg(test)]

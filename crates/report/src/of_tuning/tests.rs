@@ -36,6 +36,7 @@ fn tuning_json() -> Value {
         "tune_schema": 1, "busbw": "0.1.0", "started": "2026-11-25 18:00:00",
         "args": ["tune", "all_reduce", "-x", "NCCL_IB_TC=unset,106"],
         "is_ladder": true, "backend": "nccl", "ranks": 8, "nccl": "2.32.3", "took_s": 12.4, "interrupted": false,
+        "parts": [{"name": "as it is", "sets": [], "said": ["3.1 GB/s at 256 MiB"]}],
         "before": [{"rule": "gdr-off", "severity": "slow", "cause": "GPUDirect RDMA is off", "evidence": [], "remedy": "load nvidia-peermem"}],
         "variables_left_out": [{"name": "NCCL_IB_SL", "reason": "only with -x"}],
         "rungs_left_out": [{"name": "rails", "reason": "one host"}],

@@ -185,7 +185,14 @@ impl Search {
         let fitted = Fitted::fit(&kernels, &observations, self.weights[0].clone(), 0);
         let singles = self.call_winners(&kernels);
         let leader = race::leader(self, &fitted).unwrap_or_else(|| default.clone());
+        let has_failed = |point: &Point| {
+            self.history.iter().any(|one| one.trial.point == *point && one.result.is_err())
+        };
         let winner = if let Some(top) = self.top() {
+            // What failed once is out, however fast it is when it runs.
+            if has_failed(&top) {
+                return;
+            }
             top
         } else if is_confirmed {
             leader

@@ -182,7 +182,7 @@ pub(in crate::options) const TUNE: Below = Below {
         ("busbw tune all_reduce -b 1M -e 1G -f 4", "needs GPUs"),
         ("busbw tune --search all_reduce all_gather --time 10m", "needs GPUs"),
         ("busbw tune -H a:8,b:8 -x NCCL_IB_TC=unset,106", "needs two hosts"),
-        ("busbw tune --resume tune.json", "needs an interrupted one"),
+        ("busbw tune --resume tune.json", "needs an interrupted tuning"),
     ],
     exits: "0 something is recommended, or the defaults are; 2 usage, 3 the defaults themselves fail, 5 nothing to tune here, 130 interrupted",
 };
