@@ -24,7 +24,7 @@ use tempfile::TempDir;
 use super::{hosts, records};
 use crate::{
     consent::Consent,
-    options::{CheckingArguments, TurnArguments, words_of_pairs},
+    options::{CheckingArguments, words_of_pairs},
     survey,
     sweep::{
         Environment, Interruption, Launch, Prepared,
@@ -84,7 +84,8 @@ impl<'a> Machines<'a> {
         interruption: Interruption,
         begun: Instant,
     ) -> Result<Machines<'a>> {
-        let prepared = prepared(arguments)?;
+        // Planned once, so that a mistake in its options is reported before anything is read or loaded.
+        let prepared = Prepared::alone(&arguments.benchmark, arguments.bench.clone())?;
         let on_gpus = prepared.plan().backend.spec().buffers == BufferMemory::Gpu;
         let row_s = (ROW_SHARE * arguments.within).clamp(ROW_TIME_S[0], ROW_TIME_S[1]);
         let wait_s = (WAIT_SHARE * arguments.within).clamp(WAIT_S[0], WAIT_S[1]);
@@ -207,22 +208,6 @@ impl Stages for Machines<'_> {
         let outcome = launch.and_then(|launch| records::looks(&launch));
         PairsLaunch { outcome, took_s: begun.elapsed().as_secs_f64() }
     }
-}
-
-/// The collective, planned once, so that a mistake in its options is reported before anything is read or loaded.
-fn prepared(arguments: &CheckingArguments) -> Result<Prepared> {
-    Prepared::new(&TurnArguments {
-        launches: 1,
-        time: None,
-        show: None,
-        baseline: None,
-        csv: false,
-        json: false,
-        record: None,
-        no_record: true,
-        benchmark: arguments.benchmark.clone(),
-        bench: arguments.bench.clone(),
-    })
 }
 
 /// Where the records of launches are written: the user's folder, or one that goes with this process.

@@ -92,6 +92,25 @@ impl Prepared {
         Ok(Prepared { benchmark, show, words, arguments, request, is_elsewhere })
     }
 
+    /// The same for a command that launches it by itself, without turns and outputs of its own.
+    ///
+    /// # Errors
+    /// As those of [`Prepared::new`].
+    pub(crate) fn alone(benchmark: &str, bench: Vec<OsString>) -> Result<Prepared> {
+        Prepared::new(&TurnArguments {
+            launches: 1,
+            time: None,
+            show: None,
+            baseline: None,
+            csv: false,
+            json: false,
+            record: None,
+            no_record: true,
+            benchmark: benchmark.to_owned(),
+            bench,
+        })
+    }
+
     /// Whether a launcher starts the ranks, even if on this machine.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.is_elsewhere

@@ -43,11 +43,20 @@ pub(super) fn begin(
     weights: Option<Vec<(Call, f64)>>,
     job: &mut Job<'_>,
 ) -> Result<State> {
+    let mut listed = BTreeMap::new();
+    for list in &arguments.values {
+        let (name, values) =
+            sweep::read_values(list).map_err(|text| ExitError::new(Exit::Usage, text))?;
+        listed.entry(name).or_insert_with(Vec::new).extend(values);
+    }
     say("the first launch is in your own environment: what there is, and how long one takes");
     let launched = job.launch(&[], &[], BATCHES)?;
+    if job.is_interrupted() {
+        let text = "interrupted in the first launch: nothing is known yet";
+        return Err(ExitError::new(Exit::Interrupted, text).into());
+    }
     if let Some((code, text)) = launched.launches.iter().find_map(|one| one.failure.as_ref()) {
-        let exit =
-            [Exit::Usage, Exit::Timeout, Exit::Impossible, Exit::WrongData, Exit::Interrupted];
+        let exit = [Exit::Usage, Exit::Timeout, Exit::Impossible, Exit::WrongData];
         let exit = exit.into_iter().find(|exit| exit.code() == *code).unwrap_or(Exit::Library);
         let text = format!("without any tuning it fails, repair that first: {text}");
         return Err(ExitError::new(exit, text).into());
@@ -57,12 +66,6 @@ pub(super) fn begin(
     let first = records.first().context("the first launch kept no record")?;
     let (backend, ranks) = (first.run.plan.backend.name().to_owned(), first.run.plan.ranks());
     let here = here::here(&records)?;
-    let mut listed = BTreeMap::new();
-    for list in &arguments.values {
-        let (name, values) =
-            sweep::read_values(list).map_err(|text| ExitError::new(Exit::Usage, text))?;
-        listed.entry(name).or_insert_with(Vec::new).extend(values);
-    }
     add_plugin(&here, job, &mut listed);
     let nodes = records.iter().flat_map(|record| &record.library).find_map(nodes);
     let calls = trial::calls(&records);

@@ -19,7 +19,7 @@ use busbw_tune::Assignment;
 use tempfile::TempDir;
 
 use crate::{
-    options::{TuneArguments, TurnArguments},
+    options::TuneArguments,
     sweep::{
         Environment, Interruption, Launch, Prepared, Variable,
         launch::{self, Started},
@@ -200,7 +200,7 @@ fn environment(sets: &[Assignment]) -> Environment {
 }
 
 fn bench(name: &str, words: &[OsString]) -> Result<Bench> {
-    let prepared = prepared(name, words.to_vec())?;
+    let prepared = Prepared::alone(name, words.to_vec())?;
     let on_gpus = prepared.plan().backend.spec().buffers == BufferMemory::Gpu;
     let mut all = words.to_vec();
     if !prepared.names_sizes() {
@@ -210,7 +210,7 @@ fn bench(name: &str, words: &[OsString]) -> Result<Bench> {
     if !prepared.names_row_time() {
         all.extend(["--row-time".into(), format!("{ROW_S}").into()]);
     }
-    let prepared = self::prepared(name, all)?;
+    let prepared = Prepared::alone(name, all)?;
     let plan = prepared.plan();
     let refused = |text: String| Err(ExitError::new(Exit::Usage, text).into());
     if plan.sweeps().len() > 1 || plan.variants.len() > 1 {
@@ -233,19 +233,4 @@ fn bench(name: &str, words: &[OsString]) -> Result<Bench> {
         text == "--batches" || text.starts_with("--batches=")
     });
     Ok(Bench { prepared, words, names_batches })
-}
-
-fn prepared(name: &str, bench: Vec<OsString>) -> Result<Prepared> {
-    Prepared::new(&TurnArguments {
-        launches: 1,
-        time: None,
-        show: None,
-        baseline: None,
-        csv: false,
-        json: false,
-        record: None,
-        no_record: true,
-        benchmark: name.to_owned(),
-        bench,
-    })
 }

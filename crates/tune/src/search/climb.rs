@@ -96,23 +96,20 @@ pub(super) struct Climb {
 
 /// Whether each rung sets what the space has.
 pub(super) fn hold(space: &Space, strategy: &Strategy) -> Result<(), SearchError> {
-    let compared = |sets: &Vec<Assignment>| {
-        vec![Rung { name: "of the comparison".to_owned(), steps: vec![sets.clone()] }]
+    let all: Vec<(&str, &Assignment)> = match strategy {
+        Strategy::Races => Vec::new(),
+        Strategy::Ladder(rungs) => rungs
+            .iter()
+            .flat_map(|rung| rung.steps.iter().flatten().map(|one| (rung.name.as_str(), one)))
+            .collect(),
+        Strategy::Compare(sets) => sets.iter().map(|one| ("of the comparison", one)).collect(),
     };
-    let rungs = match strategy {
-        Strategy::Races => return Ok(()),
-        Strategy::Ladder(rungs) => rungs.clone(),
-        Strategy::Compare(sets) => compared(sets),
-    };
-    for rung in &rungs {
-        for one in rung.steps.iter().flatten() {
-            if level(space, one).is_none() {
-                let (rung, name) = (rung.name.clone(), one.name.clone());
-                return Err(SearchError::Rung { rung, name });
-            }
+    match all.into_iter().find(|(_, one)| level(space, one).is_none()) {
+        Some((rung, one)) => {
+            Err(SearchError::Rung { rung: rung.to_owned(), name: one.name.clone() })
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The place of a variable, and that of its value.
@@ -213,14 +210,8 @@ impl Search {
 
     fn ask_rung(&mut self, mut climb: Climb, stage: Stage, launches: usize) {
         (climb.stage, climb.first_trial) = (stage, self.asked);
-        for round in 0..launches {
-            let mut order: Vec<usize> = (0..climb.sides.len()).collect();
-            if round % 2 == 1 {
-                order.reverse();
-            }
-            for side in order {
-                self.ask(climb.sides[side].clone(), Purpose::Rung(side));
-            }
+        for side in finals::in_turns(0..climb.sides.len(), launches) {
+            self.ask(climb.sides[side].clone(), Purpose::Rung(side));
         }
         self.climb = Some(climb);
         self.phase = Phase::Climb;

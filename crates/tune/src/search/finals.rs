@@ -1,6 +1,8 @@
 //! The final comparison as trials: which environments, how many launches of each, and in which order.
 //! Not what it says (`outcome`).
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::{End, Phase, Search, race};
@@ -158,6 +160,18 @@ fn simplified(search: &Search, fitted: &Fitted<'_>, leader: &Point) -> Point {
     }
 }
 
+/// The order of `launches` launches of each side: A B C, C B A, and so on, so that drift affects all alike.
+pub(super) fn in_turns(sides: Range<usize>, launches: usize) -> Vec<usize> {
+    let mut all = Vec::new();
+    for round in 0..launches {
+        match round % 2 {
+            0 => all.extend(sides.clone()),
+            _ => all.extend(sides.clone().rev()),
+        }
+    }
+    all
+}
+
 /// Launches of each side.
 fn launches(search: &Search, fitted: &Fitted<'_>, winner: &Point) -> usize {
     let (gain, spread) = fitted.difference(winner, &search.space.default_point());
@@ -231,12 +245,8 @@ impl Search {
 
     /// Asks for launches of the sides from number `first` on: A B C, C B A, and so on.
     fn ask_in_turns(&mut self, sides: &[Side], first: usize, launches: usize) {
-        for round in 0..launches {
-            let mut order: Vec<usize> = (first..sides.len()).collect();
-            if round % 2 == 1 {
-                order.reverse();
-            }
-            order.iter().for_each(|s| self.ask(sides[*s].point.clone(), Purpose::Final(*s)));
+        for side in in_turns(first..sides.len(), launches) {
+            self.ask(sides[side].point.clone(), Purpose::Final(side));
         }
     }
 
