@@ -19,6 +19,11 @@ use busbw_render::answer;
 
 use crate::options::{BenchArguments, Environment, record_place};
 
+/// The answer of a command with a `--yes` of its own.
+pub(crate) fn agree() {
+    consent::give();
+}
+
 /// Runs the job if options say where; none if this process is to start the ranks itself, with the number of ranks
 /// in `arguments`.
 ///

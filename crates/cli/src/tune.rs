@@ -47,6 +47,9 @@ pub fn run(arguments: &TuneArguments, args: &[OsString]) -> Result<Exit> {
     if let Some(file) = &arguments.show {
         return show_choices::run(file, arguments.ranks, arguments.nodes, arguments.json);
     }
+    if arguments.yes {
+        crate::launcher::agree();
+    }
     within_job::lead(args, |leader| match arguments.replay.is_empty() {
         true => tune(arguments, args, leader),
         false => replaying::run(arguments, leader),

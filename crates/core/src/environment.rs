@@ -38,6 +38,10 @@ pub const RANK: &str = "BUSBW_RANK";
 pub const PODS: &str = "BUSBW_PODS";
 /// A file that holds the address of process 0's pod, once it is known.
 pub const COORDINATOR_FILE: &str = "BUSBW_COORDINATOR_FILE";
+/// The name of this host in results, where the system's own is not the one that people know.
+pub const HOST: &str = "BUSBW_HOST";
+/// A file with the nodes of a command's first launch in a cluster, for its other launches.
+pub const NODES_FILE: &str = "BUSBW_NODES_FILE";
 /// Seconds that the processes of a job wait for each other.
 pub const RENDEZVOUS_TIMEOUT: &str = "BUSBW_RENDEZVOUS_TIMEOUT";
 /// A file with what settings do to the times of `--backend fake`, for tests.
@@ -53,7 +57,7 @@ pub enum SetBy {
 }
 
 /// Every variable of the program with who sets it and what it does. The net plugin's own are in docs/plugin.md.
-pub const VARIABLES: [(&str, SetBy, &str); 20] = [
+pub const VARIABLES: [(&str, SetBy, &str); 22] = [
     (NCCL, SetBy::User, "the file of NCCL, such as /opt/nccl/lib/libnccl.so.2 (`--nccl`)"),
     (RCCL, SetBy::User, "the file of RCCL (`--nccl`)"),
     (CUDA, SetBy::User, "the file of CUDA's driver"),
@@ -82,6 +86,11 @@ pub const VARIABLES: [(&str, SetBy, &str); 20] = [
         "the number of pods of a job in a cluster, one process each; the pod's number is JOB_COMPLETION_INDEX",
     ),
     (
+        HOST,
+        SetBy::User,
+        "the name of this host in results, where the system's own is not the one that people know: of a pod its node's",
+    ),
+    (
         RENDEZVOUS_TIMEOUT,
         SetBy::User,
         "how many seconds the processes of a job wait for each other [default: 30, or -T]",
@@ -104,6 +113,11 @@ pub const VARIABLES: [(&str, SetBy, &str); 20] = [
         COORDINATOR_FILE,
         SetBy::Busbw,
         "a file that holds the address of process 0's pod, once it is known",
+    ),
+    (
+        NODES_FILE,
+        SetBy::Busbw,
+        "a file with the nodes of a command's first launch in a cluster, for its other launches",
     ),
     (RANK, SetBy::Busbw, "the assignment of a process of ranks"),
 ];

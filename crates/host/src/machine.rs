@@ -20,7 +20,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use busbw_core::record::Machine;
+use busbw_core::{environment::HOST, record::Machine};
 
 pub use ancestry::{ancestor, command_of_ancestor, is_stopped, parent};
 pub use cgroup::memory_limit;
@@ -109,6 +109,13 @@ impl Root {
 
 /// Host name up to the first dot.
 pub fn host_name() -> String {
+    // A pod has a name of its own: people know its node.
+    let told = std::env::var(HOST).ok().filter(|name| !name.trim().is_empty());
+    told.unwrap_or_else(system_name)
+}
+
+/// The system's own name, up to its first dot.
+pub fn system_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     name.split('.').next().unwrap_or("").to_owned()
 }

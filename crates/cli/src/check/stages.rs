@@ -24,6 +24,7 @@ use tempfile::TempDir;
 use super::{hosts, records};
 use crate::{
     consent::Consent,
+    launcher,
     options::{CheckingArguments, words_of_pairs},
     survey,
     sweep::{
@@ -84,6 +85,9 @@ impl<'a> Machines<'a> {
         interruption: Interruption,
         begun: Instant,
     ) -> Result<Machines<'a>> {
+        if arguments.yes {
+            launcher::agree();
+        }
         // Planned once, so that a mistake in its options is reported before anything is read or loaded.
         let prepared = Prepared::alone(&arguments.benchmark, arguments.bench.clone())?;
         let on_gpus = prepared.plan().backend.spec().buffers == BufferMemory::Gpu;

@@ -12,11 +12,15 @@ use busbw_core::{
     exit::{Exit, ExitError},
     printable::Printable,
 };
-use busbw_job::launchers::{Launcher, job::Job};
+use busbw_job::launchers::{
+    Launcher,
+    job::Job,
+    kubernetes::{begin_on_same_nodes, nodes_file},
+};
 
 use crate::consent::is_yes;
 
-/// Whether this command has an answer: a command of several launches asks once.
+/// Whether the answer was given by the command's own `--yes`.
 static IS_GIVEN: AtomicBool = AtomicBool::new(false);
 
 /// Says what `launcher` would make, and asks unless `yes`.
@@ -25,15 +29,15 @@ static IS_GIVEN: AtomicBool = AtomicBool::new(false);
 /// The answer is no, or there is nobody to ask, or what would be made cannot be found out.
 pub(super) fn ask(launcher: &dyn Launcher, job: &Job, yes: bool) -> Result<()> {
     // A launch of a sweep: the sweep has asked.
-    if std::env::var_os(SWEPT).is_some() || IS_GIVEN.load(Ordering::Relaxed) {
+    if std::env::var_os(SWEPT).is_some() || nodes_file().is_some() {
         return Ok(());
     }
     let Some(intent) = launcher.intent(job)? else { return Ok(()) };
     // Without a stderr there is nobody to ask, and the answer is no.
     let mut err = Printable::new(io::stderr(), false);
-    if yes {
+    begin_on_same_nodes();
+    if yes || IS_GIVEN.load(Ordering::Relaxed) {
         let _ = writeln!(err, "busbw: {intent}");
-        IS_GIVEN.store(true, Ordering::Relaxed);
         return Ok(());
     }
     let refused = |text: String| Err(ExitError::new(Exit::Impossible, text).into());
@@ -49,11 +53,10 @@ pub(super) fn ask(launcher: &dyn Launcher, job: &Job, yes: bool) -> Result<()> {
     if read.is_err() || !is_yes(&line) {
         return refused("nothing was made: the answer was no".to_owned());
     }
-    IS_GIVEN.store(true, Ordering::Relaxed);
     Ok(())
 }
 
 /// A command with a `--yes` of its own was given it.
-pub(crate) fn give() {
+pub(super) fn give() {
     IS_GIVEN.store(true, Ordering::Relaxed);
 }

@@ -10,7 +10,10 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 
-use super::{arguments::BenchArguments, own_words::OwnWords, record_commands::share};
+use super::{
+    arguments::BenchArguments, kubernetes::HEADING as KUBERNETES, own_words::OwnWords,
+    record_commands::share,
+};
 
 /// `--only`'s words.
 fn check_words() -> impl TypedValueParser<Value = Check> {
@@ -120,7 +123,7 @@ pub(super) fn sorted(words: &[OsString]) -> Vec<OsString> {
 pub fn words_of_pairs(words: &[OsString]) -> Vec<OsString> {
     let shared = |argument: &Arg| {
         let heading = argument.get_help_heading();
-        matches!(heading, None | Some("Ranks" | "Libraries and devices"))
+        matches!(heading, None | Some("Ranks" | "Libraries and devices" | KUBERNETES))
             && argument.get_id() != "proof"
     };
     let grammar = BenchArguments::augment_args(Grammar::new(""));

@@ -12,6 +12,9 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 
+/// The heading of these options in the help.
+pub(super) const HEADING: &str = "Kubernetes (--launcher kubernetes)";
+
 /// `--kind`'s names, as the help lists them.
 fn kinds() -> impl TypedValueParser<Value = Kind> {
     let names = Kind::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
@@ -23,7 +26,7 @@ fn kinds() -> impl TypedValueParser<Value = Kind> {
 
 /// What is asked of Kubernetes.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Kubernetes (--launcher kubernetes)")]
+#[command(next_help_heading = HEADING)]
 pub struct KubernetesArguments {
     /// Pods, one a node [default: none]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), hide_short_help = true)]

@@ -1,7 +1,8 @@
 //! One launch of the job: this program, started in an environment, with a record of its own.
 //! Not when, and not how often (`turns`).
 
-use busbw_core::environment::SWEPT;
+use busbw_core::environment::{NODES_FILE, SWEPT};
+use busbw_job::launchers::kubernetes::nodes_file;
 use std::{
     ffi::OsString,
     io::Read,
@@ -73,6 +74,7 @@ pub fn run(
     let mut words = words.to_vec();
     words.extend(["--record".into(), path.into()]);
     command.args(&words).env(SWEPT, names.join(","));
+    command.envs(nodes_file().map(|file| (NODES_FILE, file)));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     for variable in &environment.variables {
         match &variable.value {

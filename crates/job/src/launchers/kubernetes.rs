@@ -9,6 +9,7 @@ mod manifest;
 mod output;
 mod pod;
 mod running;
+mod same_nodes;
 mod template;
 mod watch;
 mod yaml;
@@ -18,7 +19,10 @@ use busbw_core::environment::JOB_SECRET;
 use busbw_core::exit::{Exit, ExitError};
 use serde_json::Value;
 
-pub use self::asked::{Kind, Pods, Rdma};
+pub use self::{
+    asked::{Kind, Pods, Rdma},
+    same_nodes::{begin as begin_on_same_nodes, path as nodes_file},
+};
 use self::{
     kubectl::Kubectl,
     manifest::{Manifest, documents},
@@ -45,8 +49,8 @@ impl Launcher for Kubernetes {
             _ => capacity::resources(&Kubectl::of(job, pods), pods)?,
         };
         let name = base_name(job);
-        let manifest =
-            Manifest { name: &name, port: PORTS.start, job, pods, resources: &resources };
+        let (port, resources) = (PORTS.start, &resources);
+        let manifest = Manifest { name: &name, port, job, pods, resources, nodes: &[] };
         Ok(kinds::to_commit(pods.kind, &manifest))
     }
 
@@ -72,7 +76,9 @@ impl Launcher for Kubernetes {
                 .bytes()
                 .fold(0, |sum: u16, byte| sum.wrapping_mul(31).wrapping_add(u16::from(byte)))
                 % (PORTS.end - PORTS.start);
-        let manifest = Manifest { name: &name, port, job, pods, resources: &resources };
+        let nodes = same_nodes::read();
+        let resources = &resources;
+        let manifest = Manifest { name: &name, port, job, pods, resources, nodes: &nodes };
         let watch = Watch::new(
             name.clone(),
             kubectl.clone(),

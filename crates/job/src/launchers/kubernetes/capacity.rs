@@ -48,6 +48,20 @@ pub(super) fn resources(kubectl: &Kubectl, pods: &Pods) -> Result<Resources> {
     Ok(Resources { gpus, rdma: named.unwrap_or_else(|| rdma_of(&nodes, pods, gpus)) })
 }
 
+/// How much of a resource the nodes have, as the end of a sentence; none where this user may not list nodes.
+pub(super) fn offered(kubectl: &Kubectl, pods: &Pods, resource: &str) -> Option<String> {
+    let nodes = kubectl.json(&["get", "nodes", "-o", "json"], "").ok()?;
+    let nodes = nodes["items"].as_array()?;
+    let suiting: Vec<&Value> = nodes.iter().filter(|node| suits(node, pods)).collect();
+    let counts = || suiting.iter().map(|node| count(node, resource));
+    let all: u64 = counts().sum();
+    let with = counts().filter(|count| *count > 0).count();
+    let most = counts().max().unwrap_or(0);
+    Some(format!(
+        "the cluster has {all} {resource} on {with} nodes that suit, at most {most} on one, in use or not"
+    ))
+}
+
 /// Whether the pods could run on that node, as far as labels and cordons tell.
 fn suits(node: &Value, pods: &Pods) -> bool {
     let labels = &node["metadata"]["labels"];

@@ -163,7 +163,7 @@ impl Kubectl {
         let said = last_error(stderr);
         let has = |part: &str| stderr.contains(part);
         let namespace = self.namespace.as_deref().unwrap_or("default");
-        let (cause, remedy) = if has("does not exist") && has("context") {
+        let (cause, remedy) = if has("context") && (has("does not exist") || has("cannot locate")) {
             (
                 Cause::Missing,
                 "`kubectl config get-contexts` lists what there is; name one with --context"

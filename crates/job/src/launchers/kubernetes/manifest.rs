@@ -28,6 +28,8 @@ pub(super) struct Manifest<'a> {
     pub(super) pods: &'a Pods,
     /// What each pod gets.
     pub(super) resources: &'a Resources,
+    /// The nodes where it is to run; empty for any.
+    pub(super) nodes: &'a [String],
 }
 
 impl Manifest<'_> {

@@ -50,6 +50,10 @@ fn copy(watch: &Watch, follower: &Follower, mut to: PipeWriter) {
         if is_over {
             return;
         }
+        // Deleted pods go at once, with their log.
+        if name.is_none() && passed > 0 {
+            return;
+        }
         let Some(name) = name.filter(|_| has_begun) else {
             watch.wait(PAUSE);
             continue;

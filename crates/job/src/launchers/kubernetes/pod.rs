@@ -254,24 +254,39 @@ fn waits(status: &Value, container: &Value) -> State {
     }
 }
 
-/// The scheduler's sentence, with what to do about the resource that is short.
+/// The scheduler's sentence without what it thinks of preemption, and what to do about it.
+/// kube-scheduler, pkg/scheduler/framework/types.go, FitError.Error
 fn unschedulable(message: &str) -> String {
-    let remedy = if message.contains("nvidia.com/gpu") || message.contains("amd.com/gpu") {
+    let message = message.split(" preemption:").next().unwrap_or(message);
+    let message =
+        message.split(" no new claims").next().unwrap_or(message).trim_end_matches(['.', ',', ' ']);
+    let short = short_resources(message);
+    let is_gpu = |resource: &&str| resource.ends_with("/gpu");
+    let remedy = if short.iter().any(is_gpu) {
         "GPUs are short: fewer --nodes or --gpus-per-node, or wait for the jobs that hold them"
-    } else if message.contains("resourceclaim") || message.contains("claim") {
-        "a resource claim is not there: --compute-domain needs NVIDIA's DRA driver in the cluster"
+    } else if !short.is_empty() {
+        "a resource is short on the nodes: ask for less of it, or wait for the pods that hold it"
     } else if message.contains("anti-affinity") {
         "there are fewer free nodes than pods: fewer --nodes, or --share-nodes"
     } else if message.contains("untolerated taint") {
         "nodes are tainted: --toleration KEY:NoSchedule"
     } else if message.contains("node selector") || message.contains("node affinity") {
         "no node has these labels: --node-selector"
-    } else if message.contains("Insufficient rdma/") || message.contains("Insufficient") {
-        "the resource named there is short on the nodes: `kubectl describe nodes` shows who holds it"
+    } else if message.contains("resourceclaim") {
+        "a resource claim is not there: --compute-domain needs NVIDIA's DRA driver in the cluster"
     } else {
         "`kubectl describe pod` shows more"
     };
-    format!("finds no node: {}; {remedy}", message.trim_end_matches('.'))
+    format!("finds no node: {message}; {remedy}")
+}
+
+/// The resources that the scheduler calls insufficient.
+pub(super) fn short_resources(message: &str) -> Vec<&str> {
+    let words = message.split("Insufficient ").skip(1);
+    words
+        .filter_map(|rest| rest.split([',', ' ', ';']).next())
+        .map(|name| name.trim_end_matches('.'))
+        .collect()
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use super::{
     yaml::{Map, Node},
 };
 use busbw_core::environment::{
-    COORDINATOR_FILE, CUDA, HIP, JOB_SECRET, MPI, NCCL, NO_RECORD, NVML, PODS, RCCL, RELAYED,
-    RENDEZVOUS_TIMEOUT,
+    COORDINATOR_FILE, CUDA, HIP, HOST, JOB_SECRET, MPI, NCCL, NO_RECORD, NODES_FILE, NVML, PODS,
+    RCCL, RELAYED, RENDEZVOUS_TIMEOUT,
 };
 
 /// The folder of the file that tells a pod the coordinator's address.
@@ -16,7 +16,9 @@ const TOLD: &str = "/etc/busbw";
 /// Seconds that a pod may take to end once it is told to.
 const GRACE_S: u64 = 10;
 /// Variables of this machine that mean nothing in a pod: files, and what a launcher sets.
-const OF_THIS_MACHINE: [&str; 12] = [
+const OF_THIS_MACHINE: [&str; 14] = [
+    HOST,
+    NODES_FILE,
     NCCL,
     RCCL,
     CUDA,
@@ -52,7 +54,7 @@ pub(super) fn template(manifest: &Manifest, job_name: &str, is_relayed: bool) ->
             .with("subdomain", manifest.name)
             .with("terminationGracePeriodSeconds", GRACE_S)
             .about("busbw asks the API server for nothing.", "automountServiceAccountToken", false)
-            .and(placement(pods, manifest.name))
+            .and(placement(manifest))
             .and(claims(manifest))
             .with("containers", vec![container(manifest, job_name, is_relayed)])
             .with("volumes", volumes(pods)),
@@ -70,7 +72,8 @@ fn annotations(pods: &Pods) -> Option<Map> {
 }
 
 /// Where the pods may run.
-fn placement(pods: &Pods, name: &str) -> Map {
+fn placement(manifest: &Manifest) -> Map {
+    let (pods, name) = (manifest.pods, manifest.name);
     let apart = (!pods.share_nodes).then(|| {
         let selector = Map::default().with("matchLabels", Map::default().with(INSTANCE, name));
         let term = Map::default()
@@ -78,8 +81,23 @@ fn placement(pods: &Pods, name: &str) -> Map {
             .with("topologyKey", "kubernetes.io/hostname");
         let required =
             Map::default().with("requiredDuringSchedulingIgnoredDuringExecution", vec![term]);
-        Map::default().with("podAntiAffinity", required)
+        Map::default().about("One pod a node.", "podAntiAffinity", required)
     });
+    let same = (!manifest.nodes.is_empty()).then(|| {
+        let expression = Map::default()
+            .with("key", "kubernetes.io/hostname")
+            .with("operator", "In")
+            .with("values", Node::from(manifest.nodes.to_vec()));
+        let term = Map::default().with("matchExpressions", vec![expression]);
+        let selector = Map::default().with("nodeSelectorTerms", vec![term]);
+        let required =
+            Map::default().with("requiredDuringSchedulingIgnoredDuringExecution", selector);
+        Map::default().about("The nodes of the first launch.", "nodeAffinity", required)
+    });
+    let affinity = match (apart, same) {
+        (None, None) => None,
+        (apart, same) => Some(apart.unwrap_or_default().and(same.unwrap_or_default())),
+    };
     let labels = (!pods.node_selector.is_empty()).then(|| {
         pods.node_selector
             .iter()
@@ -90,7 +108,7 @@ fn placement(pods: &Pods, name: &str) -> Map {
         pods.pull_secrets.iter().map(|name| Map::default().with("name", name.as_str())).collect();
     let some = |list: Vec<Map>| (!list.is_empty()).then_some(list);
     Map::default()
-        .maybe_about("One pod a node.", "affinity", apart)
+        .maybe("affinity", affinity)
         .maybe("nodeSelector", labels)
         .maybe("tolerations", some(tolerations))
         .maybe("priorityClassName", pods.priority_class.clone())
@@ -168,6 +186,10 @@ pub(super) fn arguments(manifest: &Manifest) -> Vec<String> {
 fn environment(manifest: &Manifest, job_name: &str, is_relayed: bool) -> Vec<Map> {
     let pods = manifest.pods;
     let entry = |name: &str, value: &str| Map::default().with("name", name).with("value", value);
+    let field = |name: &str, path: &str| {
+        let from = Map::default().with("fieldRef", Map::default().with("fieldPath", path));
+        Map::default().with("name", name).with("valueFrom", from)
+    };
     let secret = Map::default().with("name", manifest.name).with("key", SECRET_KEY);
     let secret = Map::default().with("secretKeyRef", secret);
     let mut all = vec![
@@ -177,6 +199,10 @@ fn environment(manifest: &Manifest, job_name: &str, is_relayed: bool) -> Vec<Map
         entry(COORDINATOR_FILE, &format!("{TOLD}/coordinator")),
         entry(RENDEZVOUS_TIMEOUT, &pods.wait.as_secs().to_string()),
         Map::default().with("name", JOB_SECRET).with("valueFrom", secret),
+        field("NODE_NAME", "spec.nodeName"),
+        field("POD_INDEX", "metadata.labels['batch.kubernetes.io/job-completion-index']"),
+        // Pods of one node are hosts of their own.
+        entry(HOST, if pods.share_nodes { "$(NODE_NAME)/$(POD_INDEX)" } else { "$(NODE_NAME)" }),
     ];
     if is_relayed {
         all.push(Map::default().about("", "name", RELAYED).about(

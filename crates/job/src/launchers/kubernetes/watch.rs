@@ -13,9 +13,11 @@ use serde_json::Value;
 
 use super::{
     asked::Pods,
+    capacity,
     kubectl::{Cause, Failed, Kubectl},
     manifest::{COORDINATOR, INSTANCE},
-    pod::{Pod, State},
+    pod::{Pod, State, short_resources},
+    same_nodes,
 };
 use crate::launchers::Loss;
 
@@ -223,8 +225,15 @@ impl Watch {
         let is_deleted = {
             let mut known = self.known();
             known.answered = Instant::now();
-            if known.first_loss.is_none() {
-                known.first_loss = pods.iter().find_map(Pod::loss);
+            if known.first_loss.is_none() && !known.is_deleted {
+                let is_gone = |old: &&Pod| !pods.iter().any(|new| new.name == old.name);
+                // Once one has ended the Job deletes the others.
+                let is_first = !pods.iter().chain(&known.pods).any(Pod::has_ended);
+                let gone = known.pods.iter().find(|old| is_first && is_gone(old));
+                let gone = gone.map(|pod| {
+                    format!("{} ({}) was deleted by somebody else", pod.label(), pod.name)
+                });
+                known.first_loss = pods.iter().find_map(Pod::loss).or(gone);
             }
             // A pod that is gone keeps its last state.
             known
@@ -233,8 +242,12 @@ impl Watch {
             known.pods.extend(pods.iter().cloned());
             known.is_deleted
         };
+        let ran = looks.all_ran;
         looks.all_ran |= pods.len() >= self.pods.nodes as usize
             && pods.iter().all(|pod| !matches!(pod.state, State::Waits { .. }));
+        if looks.all_ran && !ran {
+            same_nodes::keep(&pods);
+        }
         if !is_deleted {
             self.judge(looks, &pods, job.as_ref());
         }
@@ -367,13 +380,18 @@ impl Watch {
         let waits = |pod: &&Pod| matches!(pod.state, State::Waits { .. });
         let waiting: Vec<&Pod> = pods.iter().filter(waits).collect();
         let why = waiting.first().map_or("no pod was made".to_owned(), |pod| pod.line());
+        let short = waiting.first().map(|pod| pod.line()).unwrap_or_default();
+        let short = short_resources(&short);
+        let offered =
+            short.iter().filter_map(|name| capacity::offered(&self.kubectl, &self.pods, name));
+        let offered: String = offered.map(|text| format!("; {text}")).collect();
         let held = u64::from(self.gpus) * (pods.len() - waiting.len()) as u64;
         let held = match held {
             0 => String::new(),
             gpus => format!(" and hold {gpus} GPUs"),
         };
         format!(
-            "{} of {} pods run{held} after {waited} s, which is not enough for a run: {why}; --wait gives them longer",
+            "{} of {} pods run{held} after {waited} s, which is not enough for a run: {why}{offered}; --wait gives them longer",
             pods.len() - waiting.len(),
             self.pods.nodes
         )

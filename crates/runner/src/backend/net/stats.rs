@@ -38,7 +38,7 @@ impl Stats {
     /// The system cannot create a memory file.
     pub fn capture() -> io::Result<Stats> {
         if let Some(pattern) = std::env::var(VARIABLE).ok().filter(|pattern| !pattern.is_empty()) {
-            let name = net_stats::file(&pattern, &machine::host_name(), std::process::id());
+            let name = net_stats::file(&pattern, &machine::system_name(), std::process::id());
             return Ok(Stats { name, _file: None });
         }
         let file = File::from(memfd_create("busbw-net-stats", MemfdFlags::CLOEXEC)?);
