@@ -4,29 +4,40 @@
 # It lies outside the checkout, by version, so that one build serves every run: ten minutes of two processors, once.
 #   tests/kubernetes/build.sh           builds what is missing
 #   tests/kubernetes/build.sh --check   exit code 1, and nothing built, if something is missing
-# Not the cluster itself (tests/kubernetes/cluster.sh), and not its Debian packages (tests/kubernetes/packages.sh).
+# Debian's packages that the cluster needs are installed, too. Not the cluster itself (tests/kubernetes/cluster.sh).
 set -euo pipefail
 kubernetes=v1.34.4 coredns=v1.13.1 jobset=v0.10.1 mpi_operator=v0.6.0
-# The driver's tags have major versions that its module path lacks: a commit names it.
-dra_driver=main
+packages="etcd-server containerd runc containernetworking-plugins iproute2 nftables openssl gcc libc6-dev"
 # Of this file: raise it where what is built changes and the versions do not.
 made=1
 cache=${XDG_CACHE_HOME:-/var/cache}/busbw-kubernetes
 folder=$cache/$kubernetes-coredns-$coredns-$made
-if [ -e "$folder/whole" ]; then
+# shellcheck disable=SC2086
+installed() { dpkg -s $packages >/dev/null 2>&1; }
+if [ -e "$folder/whole" ] && installed; then
   echo "$folder"
   exit 0
 fi
-[ "${1-}" != --check ] || { echo "$folder is not there: tests/kubernetes/build.sh makes it" >&2; exit 1; }
-command -v go >/dev/null || { echo "there is no Go toolchain on PATH: install golang 1.24 or newer" >&2; exit 1; }
+if [ "${1-}" = --check ]; then
+  echo "$folder or Debian's packages are not there ($packages): tests/kubernetes/build.sh makes and installs them" >&2
+  exit 1
+fi
 mkdir -p "$cache"
 # Two runs at once build once.
 exec 9>"$cache/lock"
 flock 9
+if ! installed; then
+  {
+    apt-get update -qq
+    # shellcheck disable=SC2086
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages
+  } >"$cache/apt" 2>&1 || { tail -n 3 "$cache/apt" >&2; exit 1; }
+fi
 if [ -e "$folder/whole" ]; then
   echo "$folder"
   exit 0
 fi
+command -v go >/dev/null || { echo "there is no Go toolchain on PATH: install golang 1.24 or newer" >&2; exit 1; }
 work=$(mktemp -d "$cache/making.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/programs" "$work/names" "$work/out/bin" "$work/out/crds"
@@ -39,9 +50,8 @@ mod=$(module GoMod "k8s.io/kubernetes@$kubernetes")
 staging=v0${kubernetes#v1}
 {
   echo "module programs"
+  # Its godebug defaults hold only where the main module says them.
   grep -E '^(go|godebug) ' "$mod"
-  # Its godebug defaults hold for its programs only where their main module says them.
-  sed -n '/^godebug (/,/^)/p' "$mod"
   echo "require k8s.io/kubernetes $kubernetes"
   sed -nE 's/^\t(k8s\.io\/[a-z-]+) v0\.0\.0$/replace \1 => \1 '"$staging"'/p' "$mod"
 } >"$work/programs/go.mod"
@@ -62,9 +72,9 @@ cat >"$work/names/main.go" <<'GO'
 package main
 
 import (
+	_ "github.com/coredns/coredns/plugin/bind"
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
-	_ "github.com/coredns/coredns/plugin/ready"
 
 	"github.com/coredns/coredns/coremain"
 )
@@ -75,10 +85,9 @@ printf 'module coredns\ngo 1.24.0\nrequire github.com/coredns/coredns %s\n' "$co
 echo "building coredns $coredns" >&2
 (cd "$work/names" && go build -ldflags "-s -w" -o "$work/out/bin/coredns" .) >&2
 
-echo "reading the schemas of jobset $jobset, mpi-operator $mpi_operator, k8s-dra-driver-gpu $dra_driver" >&2
+echo "reading the schemas of jobset $jobset and mpi-operator $mpi_operator" >&2
 cp "$(module Dir "sigs.k8s.io/jobset@$jobset")"/config/components/crd/bases/*.yaml "$work/out/crds/"
 cp "$(module Dir "github.com/kubeflow/mpi-operator@$mpi_operator")/manifests/base/kubeflow.org_mpijobs.yaml" "$work/out/crds/"
-find "$(module Dir "github.com/NVIDIA/k8s-dra-driver-gpu@$dra_driver")" -path '*crds*' -name '*computedomain*.yaml' -exec cp {} "$work/out/crds/" ';'
 chmod -R u+w "$work/out"
 touch "$work/out/whole"
 rm -rf "$folder"

@@ -50,6 +50,8 @@ up() {
   done
   echo "$pid" >"$dir/init"
   ip link set "bwkube$number-" netns "$pid"
+  # What is meant for the cluster never leaves this machine, also when the link is gone.
+  ip route add unreachable "10.78.$number.0/30" metric 4000
   ip addr add "10.78.$number.1/30" dev "bwkube$number"
   ip link set "bwkube$number" up
   # It says `ready` when a pod can run.
@@ -74,6 +76,7 @@ down() {
   fi
   if number=$(cat "$dir/number" 2>/dev/null); then
     ip link del "bwkube$number" 2>/dev/null
+    ip route del unreachable "10.78.$number.0/30" metric 4000 2>/dev/null
     for controller in /sys/fs/cgroup/*/ /sys/fs/cgroup/; do
       controller=$controller/busbw-kubernetes-$number
       [ ! -d "$controller" ] || find "$controller" -depth -type d -exec rmdir {} +

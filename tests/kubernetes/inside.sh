@@ -6,14 +6,16 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$1 programs=$2 number=$3 names=${4:-dns}
 # Pods' addresses, the bridge's being where the API server, the kubelet and CoreDNS are; services' addresses, of which
-# the first is the API server's, too: no proxy for services is needed.
+# the first is the API server's, and the only one that is served: headless services need no proxy.
 bridge=10.244.0.1 pods=10.244.0.0/24 services=10.96.0.0/24 service=10.96.0.1 outside=10.78.$number.2
 PATH=$programs/bin:/usr/sbin:/sbin:$PATH
 cd "$dir"
+declare -A started
 start() { # NAME WORD...
   local name=$1
   shift
   "$@" >"logs/$name" 2>&1 &
+  started[$!]=$name
 }
 # until SECONDS WHAT WORD...: waits for a command to do.
 until_done() {
@@ -39,11 +41,13 @@ until_done 10 "the link to this machine" ip link show "bwkube$number-"
 ip link set lo up
 ip link add pods type bridge
 ip addr add "$bridge/24" dev pods
-ip addr add "$service/32" dev lo
 ip addr add "$outside/30" dev "bwkube$number-"
 ip link set pods up
 ip link set "bwkube$number-" up
 sysctl -qw net.ipv4.ip_forward=1
+nft add table ip services
+nft "add chain ip services api { type nat hook prerouting priority dstnat; }"
+nft "add rule ip services api ip daddr $service tcp dport 443 redirect to :6443"
 
 token() { head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n'; }
 kubeconfig() { # FILE SERVER TOKEN [NAMESPACE]
@@ -51,7 +55,7 @@ kubeconfig() { # FILE SERVER TOKEN [NAMESPACE]
 apiVersion: v1
 kind: Config
 clusters:
-- {name: lab, cluster: {server: "https://$2", tls-server-name: kubernetes.default.svc, certificate-authority: "$dir/api/apiserver.crt"}}
+- {name: lab, cluster: {server: "https://$2:6443", tls-server-name: kubernetes.default.svc, certificate-authority: "$dir/api/apiserver.crt"}}
 contexts:
 - {name: lab, context: {cluster: lab, user: lab, namespace: ${4:-default}}}
 current-context: lab
@@ -80,7 +84,7 @@ identity() { # FILE SERVER USER GROUP
 
 start etcd etcd --data-dir etcd --unsafe-no-fsync --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
   --listen-peer-urls http://127.0.0.1:2380 --logger zap
-start api kube-apiserver --etcd-servers http://127.0.0.1:2379 --cert-dir api --secure-port 443 --advertise-address "$bridge" \
+start api kube-apiserver --etcd-servers http://127.0.0.1:2379 --cert-dir api --secure-port 6443 --advertise-address "$bridge" \
   --service-cluster-ip-range "$services" --authorization-mode Node,RBAC --enable-admission-plugins NodeRestriction \
   --token-auth-file users/tokens --anonymous-auth=false --service-account-issuer https://kubernetes.default.svc \
   --service-account-key-file users/accounts.key --service-account-signing-key-file users/accounts.key \
@@ -129,7 +133,7 @@ clusterDNS: [$bridge]
 clusterDomain: cluster.local
 containerRuntimeEndpoint: unix://$dir/containerd.sock
 enforceNodeAllocatable: []
-evictionHard: {memory.available: "0", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%"}
+evictionHard: {memory.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%"}
 failSwapOn: false
 healthzPort: 0
 imageGCHighThresholdPercent: 100
@@ -160,7 +164,7 @@ fi
 printf '#include <unistd.h>\nint main(void) { for (;;) pause(); }\n' | gcc -static -Os -x c -o pause -
 "$here/../../tools/image.sh" --name localhost/pause:1 pause pause.tar >>logs/setup 2>&1
 until_done 30 "containerd" ctr --address containerd.sock --namespace k8s.io images import pause.tar
-until_done 30 "the kinds that others define" admin apply --server-side -f "$programs/crds"
+until_done 30 "the kinds that others define" admin apply --server-side -f "$programs/crds" -f "$here/compute_domain.yaml"
 until_done 60 "the node" admin wait --for=condition=Ready node/node1 --timeout=0
 until_done 30 "the ServiceAccount of the default namespace" admin get serviceaccount default
 
@@ -171,6 +175,6 @@ kubeconfig least.conf "$outside" "$(admin create token least --namespace least -
 kubeconfig expired.conf "$outside" "$("$here/token.sh" "$dir" least least -60)" least
 touch ready
 # The first of them that ends is a fault.
-wait -n || true
-echo "a process of the cluster has ended; see $dir/logs" >&2
+wait -n -p ended || true
+echo "$dir/logs/${started[$ended]}: this process of the cluster has ended, and the cluster with it" >&2
 exit 1
