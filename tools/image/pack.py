@@ -87,10 +87,10 @@ def mpi_files(name):
         yield from (path for path in glob.glob(pattern.format(lib=os.path.dirname(library))) if os.path.isfile(path))
 
 
-def contents(program, mpi):
-    """All files of the layer: {path in the image: path here or bytes}."""
+def contents(program, place, mpi):
+    """All files of the layer: {path in the image: path here or bytes}; `place` is the program's."""
     files = {path: text.encode() for path, text in TEXTS.items()}
-    files["usr/local/bin/" + os.path.basename(program)] = program
+    files[place] = program
     roots = [program, *(mpi_files(mpi) if mpi else ())]
     files.update({path.lstrip("/"): path for path in roots[1:]})
     libraries = set()
@@ -135,14 +135,16 @@ def text(value):
 
 
 def pack(program, out, name, mpi):
-    content = layer(contents(program, mpi))
+    # The program is called as the image is, whatever its file is called here.
+    place = "usr/local/bin/" + name.rsplit("/", 1)[-1].split(":")[0]
+    content = layer(contents(program, place, mpi))
     digest = hashlib.sha256(content).hexdigest()
     config = text({
         "architecture": architecture(program),
         "os": "linux",
         "created": "1970-01-01T00:00:00Z",
         "config": {
-            "Entrypoint": ["/usr/local/bin/" + os.path.basename(program)],
+            "Entrypoint": ["/" + place],
             "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"],
             "WorkingDir": "/tmp",
         },
@@ -160,7 +162,7 @@ def pack(program, out, name, mpi):
 
 def main():
     words = argparse.ArgumentParser(description="packs an image of one layer without a container engine")
-    words.add_argument("--name", default="localhost/busbw:latest", help="the image's name and tag (%(default)s)")
+    words.add_argument("--name", default="localhost/busbw:latest", help="the image's name and tag, and so the program's (%(default)s)")
     words.add_argument("--mpi", choices=sorted(MPI), help="adds this MPI's library, its parts and its launcher")
     words.add_argument("program", nargs="?", metavar="PROGRAM", help="(target/release/busbw of this checkout)")
     words.add_argument("out", metavar="OUT.tar")
