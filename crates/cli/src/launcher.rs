@@ -2,6 +2,7 @@
 //! outputs are written here.
 //! Not what those processes do: they are one run like any launcher's (`busbw_job::rendezvous`).
 
+mod consent;
 mod local;
 mod process_0;
 mod relay;
@@ -12,7 +13,7 @@ use anyhow::Result;
 use busbw_core::exit::{Exit, ExitError};
 use busbw_job::{
     launched::Launched,
-    launchers::{command::Command, job::Job, launcher},
+    launchers::{job::Job, launcher},
 };
 use busbw_render::answer;
 
@@ -41,14 +42,16 @@ pub fn run(
         return Err(ExitError::new(Exit::Usage, text).into());
     }
     let dry_run = launching.dry_run;
-    let job = Job::of(&launching.placement(args))?;
+    let job = Job::of(&launching.placement(args)?)?;
     let Some(launcher) = launcher(job.launcher(launching.launcher)?) else {
         local::seat(arguments, &job)?;
-        return if dry_run { print(&[local::command(&job)]).map(Some) } else { Ok(None) };
+        let command = || print(&format!("{}\n", local::command(&job)));
+        return if dry_run { command().map(Some) } else { Ok(None) };
     };
     if dry_run {
-        return print(&launcher.commands(&job)?).map(Some);
+        return print(&launcher.dry_run(&job)?).map(Some);
     }
+    consent::ask(launcher.as_ref(), &job, launching.kubernetes.yes)?;
     let record = record_place(arguments, environment);
     relay::run(launcher.as_ref(), &job, arguments, &record, program, args).map(Some)
 }
@@ -72,23 +75,26 @@ pub(crate) fn foresee(
     if !launching.is_asked() {
         return Ok(None);
     }
-    let job = Job::of(&launching.placement(args))?;
+    let job = Job::of(&launching.placement(args)?)?;
     let Some(launcher) = launcher(job.launcher(launching.launcher)?) else {
         local::seat(arguments, &job)?;
         return Ok(None);
     };
-    launcher.commands(&job)?;
+    match job.pods {
+        Some(_) => consent::ask(launcher.as_ref(), &job, launching.kubernetes.yes)?,
+        None => drop(launcher.dry_run(&job)?),
+    }
     let Some(processes) = job.processes else {
         let text =
             "how many processes the job will have is not known: give --np N, or -H with slots";
         return Err(ExitError::new(Exit::Usage, text).into());
     };
-    let one_host = job.hosts.0.len() < 2;
+    let one_host = job.hosts.0.len() < 2 && job.pods.is_none();
     let launched = (processes > 1).then(|| Launched::planned(processes, one_host));
     Ok(Some(Foreseen { launched }))
 }
 
-fn print(commands: &[Command]) -> Result<Exit> {
-    answer::answer(|out, _| commands.iter().try_for_each(|command| writeln!(out, "{command}")))?;
+fn print(text: &str) -> Result<Exit> {
+    answer::answer(|out, _| write!(out, "{text}"))?;
     Ok(Exit::Ok)
 }

@@ -12,6 +12,7 @@ mod grammar;
 mod help;
 mod installing;
 mod integer;
+mod kubernetes;
 mod launching;
 mod osu;
 mod overview;

@@ -34,6 +34,12 @@ pub const SWEPT: &str = "BUSBW_SWEPT";
 /// A rank's assignment. Readable by the same user only, which the token in it needs.
 pub const RANK: &str = "BUSBW_RANK";
 
+/// Pods of a job in a cluster: processes in all.
+pub const PODS: &str = "BUSBW_PODS";
+/// A file that holds the address of process 0's pod, once it is known.
+pub const COORDINATOR_FILE: &str = "BUSBW_COORDINATOR_FILE";
+/// Seconds that the processes of a job wait for each other.
+pub const RENDEZVOUS_TIMEOUT: &str = "BUSBW_RENDEZVOUS_TIMEOUT";
 /// A file with what settings do to the times of `--backend fake`, for tests.
 pub const FAKE: &str = "BUSBW_FAKE";
 
@@ -47,7 +53,7 @@ pub enum SetBy {
 }
 
 /// Every variable of the program with who sets it and what it does. The net plugin's own are in docs/plugin.md.
-pub const VARIABLES: [(&str, SetBy, &str); 17] = [
+pub const VARIABLES: [(&str, SetBy, &str); 20] = [
     (NCCL, SetBy::User, "the file of NCCL, such as /opt/nccl/lib/libnccl.so.2 (`--nccl`)"),
     (RCCL, SetBy::User, "the file of RCCL (`--nccl`)"),
     (CUDA, SetBy::User, "the file of CUDA's driver"),
@@ -70,6 +76,16 @@ pub const VARIABLES: [(&str, SetBy, &str); 17] = [
         SetBy::User,
         "a secret that all processes of a job have, by which they authenticate; set by busbw with `--launcher` and -H",
     ),
+    (
+        PODS,
+        SetBy::User,
+        "the number of pods of a job in a cluster, one process each; the pod's number is JOB_COMPLETION_INDEX",
+    ),
+    (
+        RENDEZVOUS_TIMEOUT,
+        SetBy::User,
+        "how many seconds the processes of a job wait for each other [default: 30, or -T]",
+    ),
     (FAKE, SetBy::User, "for tests: a file with what settings do to the times of `--backend fake`"),
     (
         TUNER,
@@ -84,6 +100,11 @@ pub const VARIABLES: [(&str, SetBy, &str); 17] = [
     (HOSTS, SetBy::Busbw, "the hosts of -H, in the order in which they are filled"),
     (RELAYED, SetBy::Busbw, "1: this process's rows go to the busbw that started the job"),
     (SWEPT, SetBy::Busbw, "the variables that a sweep sets for this launch"),
+    (
+        COORDINATOR_FILE,
+        SetBy::Busbw,
+        "a file that holds the address of process 0's pod, once it is known",
+    ),
     (RANK, SetBy::Busbw, "the assignment of a process of ranks"),
 ];
 

@@ -5,6 +5,8 @@
 pub mod command;
 /// What is to be started.
 pub mod job;
+/// Pods of a cluster.
+pub mod kubernetes;
 mod local_program;
 mod mpirun;
 mod quoting;
@@ -39,15 +41,18 @@ pub enum LauncherName {
     Mpirun,
     /// srun.
     Slurm,
+    /// Pods, made with kubectl.
+    Kubernetes,
 }
 
 impl LauncherName {
     /// Every launcher, with its name on the command line and a line about it.
-    pub const ALL: [(LauncherName, &'static str, &'static str); 4] = [
+    pub const ALL: [(LauncherName, &'static str, &'static str); 5] = [
         (LauncherName::Local, "local", "No launcher: busbw starts ranks on this machine"),
         (LauncherName::Ssh, "ssh", "ssh, which copies busbw where it is not there yet"),
         (LauncherName::Mpirun, "mpirun", "Open MPI's mpirun, or Hydra"),
         (LauncherName::Slurm, "slurm", "srun"),
+        (LauncherName::Kubernetes, "kubernetes", "Pods, one a node, made with kubectl"),
     ];
 }
 
@@ -64,19 +69,29 @@ pub struct Placement {
     pub processes: Option<u32>,
     /// The launcher's program with options of its own.
     pub command: Option<String>,
-    /// Whether the launcher's command is only printed.
+    /// Whether the launcher's command, or its manifest, is only printed.
     pub dry_run: bool,
+    /// The pods of a cluster; none with another launcher.
+    pub pods: Option<kubernetes::Pods>,
     /// The words that every process gets behind the program's name.
     pub words: Vec<OsString>,
 }
 
 /// A launcher of processes.
 pub trait Launcher {
-    /// The commands that it runs for the job: one, or one for each host, process 0's first.
+    /// What it runs for the job, a line each, process 0's first; or what it makes, as text that people can commit.
     ///
     /// # Errors
     /// When this launcher is missing, or cannot start such a job.
-    fn commands(&self, job: &Job) -> Result<Vec<Command>>;
+    fn dry_run(&self, job: &Job) -> Result<String>;
+
+    /// What people are asked before it starts the job, as the end of a sentence; none where nobody is asked.
+    ///
+    /// # Errors
+    /// When that cannot be found out.
+    fn intent(&self, _job: &Job) -> Result<Option<String>> {
+        Ok(None)
+    }
 
     /// Starts the job.
     ///
@@ -90,9 +105,14 @@ pub trait RunningJob {
     /// The stdout of process 0; to be called once.
     fn stdout(&mut self) -> Box<dyn Read + Send>;
 
-    /// Names the part of the launcher that is stopped or does not answer, once one is. To be called several times a
-    /// second.
-    fn lost(&mut self) -> Option<String>;
+    /// What has happened since the last call, a line each: processes that wait for hosts, and why.
+    fn news(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Why the job cannot go on, once that is known: a part of the launcher that is stopped or does not answer, a process
+    /// that cannot be started. To be called several times a second.
+    fn lost(&mut self) -> Option<Loss>;
 
     /// What carries the stdout of process 0 here.
     fn carrier(&self) -> Carrier;
@@ -105,6 +125,24 @@ pub trait RunningJob {
 
     /// Waits until all processes have exited, only briefly after stdout has ended.
     fn end(self: Box<Self>) -> JobEnd;
+}
+
+/// Why a job cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// A sentence without its full stop.
+    pub text: String,
+    /// What that means for scripts.
+    pub exit: Exit,
+    /// Whether a process named there may be stopped.
+    pub may_be_stopped: bool,
+}
+
+impl Loss {
+    /// Of a part that does not answer.
+    pub fn silent(text: String) -> Loss {
+        Loss { text, exit: Exit::RankLost, may_be_stopped: true }
+    }
 }
 
 /// What carries the stdout of process 0 to this process.
@@ -124,6 +162,8 @@ pub struct JobEnd {
     pub text: String,
     /// What may be left, and where, if that could not be seen from here.
     pub left: Option<String>,
+    /// What ended a process from outside, where the launcher knows.
+    pub why: Option<String>,
 }
 
 impl JobEnd {
@@ -151,7 +191,13 @@ pub fn launcher(name: LauncherName) -> Option<Box<dyn Launcher>> {
         LauncherName::Ssh => Box::new(ssh::Ssh),
         LauncherName::Mpirun => Box::new(mpirun::Mpirun),
         LauncherName::Slurm => Box::new(slurm::Slurm),
+        LauncherName::Kubernetes => Box::new(kubernetes::Kubernetes),
     })
+}
+
+/// Commands as a shell reads them, a line each.
+fn lines(commands: &[Command]) -> String {
+    commands.iter().map(|command| format!("{command}\n")).collect()
 }
 
 /// What an error of the system while starting a program means.

@@ -26,7 +26,9 @@ pub use workers::Worker;
 
 use std::{ffi::OsString, net::SocketAddr, ops::Range, path::Path, time::Duration};
 
-use busbw_core::{exit::Exit, record::HostCounters};
+use busbw_core::{
+    environment::RENDEZVOUS_TIMEOUT as RENDEZVOUS_SECONDS, exit::Exit, record::HostCounters,
+};
 use rustix::process::{Pid, Signal, getppid};
 use serde::{Deserialize, Serialize};
 
@@ -38,9 +40,10 @@ const RENDEZVOUS_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long either side of a handshake waits for the other.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the rendezvous may take, given -T in seconds.
+/// How long the rendezvous may take, given -T in seconds. A launcher whose processes start far apart says so.
 pub fn rendezvous_timeout(timeout_s: Option<u64>) -> Duration {
-    RENDEZVOUS_TIMEOUT.max(Duration::from_secs(timeout_s.unwrap_or(0)))
+    let told = std::env::var(RENDEZVOUS_SECONDS).ok().and_then(|text| text.trim().parse().ok());
+    RENDEZVOUS_TIMEOUT.max(Duration::from_secs(timeout_s.max(told).unwrap_or(0)))
 }
 
 /// What a worker sends to join: what must be equal in all processes of a run, and what identifies this one.

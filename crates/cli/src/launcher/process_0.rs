@@ -13,7 +13,7 @@ use busbw_core::exit::Exit;
 use busbw_host::machine;
 use busbw_job::{
     heartbeat::{Heartbeat, SILENCE_TIMEOUT, Silence},
-    launchers::{Carrier, RunningJob},
+    launchers::{Carrier, Loss, RunningJob},
     leftover,
 };
 
@@ -33,8 +33,10 @@ pub(super) enum Next {
     Line(Vec<u8>),
     /// Its stdout has ended.
     End,
-    /// It, or a part of the launcher, does not answer: its name and what is known.
-    Lost(String),
+    /// What the launcher has to say of its processes.
+    News(Vec<String>),
+    /// The job cannot go on: it, or a part of the launcher, does not answer, or a process cannot be started.
+    Lost(Loss),
 }
 
 /// Process 0.
@@ -79,6 +81,10 @@ impl Process0 {
             let now = Instant::now();
             if now.duration_since(self.checked) >= CHECK_INTERVAL {
                 self.checked = now;
+                let news = job.news();
+                if !news.is_empty() {
+                    return Ok(Next::News(news));
+                }
                 if let Some(lost) = job.lost() {
                     return Ok(Next::Lost(lost));
                 }
@@ -88,7 +94,7 @@ impl Process0 {
                 Err(RecvTimeoutError::Disconnected) => return Ok(Next::End),
                 // Everything that has arrived was heard.
                 Err(RecvTimeoutError::Timeout) => match self.lost(Instant::now(), &job.carrier()) {
-                    Some(lost) => return Ok(Next::Lost(lost)),
+                    Some(lost) => return Ok(Next::Lost(Loss::silent(lost))),
                     None => continue,
                 },
             };

@@ -20,7 +20,7 @@ use crate::{explain_command::of_this_run, options::BenchArguments};
 use busbw_core::environment::SWEPT;
 use busbw_core::exit::ExitError;
 use busbw_core::printable::Printable;
-use busbw_job::launchers::{JobEnd, Launcher, job::Job};
+use busbw_job::launchers::{JobEnd, Launcher, Loss, job::Job};
 use busbw_runner::{
     launch,
     outputs::{self, Ended, Files, Flow, Outputs},
@@ -76,8 +76,9 @@ pub(super) fn run(
                 reader.mind(flow, &guard, &stop)?;
             }
             Next::End => break,
-            Next::Lost(what) => {
-                reader.lose(what);
+            Next::News(lines) => lines.iter().for_each(|line| reader.say(line)),
+            Next::Lost(loss) => {
+                reader.lose(loss);
                 started.abandon();
                 break;
             }
@@ -85,6 +86,8 @@ pub(super) fn run(
     }
     // Agents say themselves what may be left.
     let has_agents = started.carrier().silence.is_some();
+    let news = started.news();
+    news.iter().for_each(|line| reader.say(line));
     let how = started.end();
     let left = reader.lost.as_ref().and_then(|_| process_0.end_leftover());
     let left = left.filter(|_| !has_agents);
@@ -99,8 +102,8 @@ struct Reader {
     files: Option<Files>,
     outputs: Option<Outputs>,
     end: Option<End>,
-    /// What does not answer, if it ended the run.
-    lost: Option<String>,
+    /// What ended the run from outside, with its exit code.
+    lost: Option<(String, Exit)>,
     /// Whether the reader of stdout is gone.
     reader_gone: bool,
 }
@@ -163,19 +166,21 @@ impl Reader {
         Ok(())
     }
 
-    /// A process does not answer: its name is printed before anything is ended, which may take a while.
-    fn lose(&mut self, what: String) {
-        let text = match &self.end {
-            Some(_) => format!("{what}; it is ended now"),
-            None => format!(
+    /// The run cannot go on: why is printed before anything is ended, which may take a while.
+    fn lose(&mut self, loss: Loss) {
+        let Loss { text: what, exit, may_be_stopped } = loss;
+        let text = match (&self.end, may_be_stopped) {
+            (Some(_), true) => format!("{what}; it is ended now"),
+            (None, true) => format!(
                 "{what}; the run is ended. `ps -o stat= -p` and its number print T for a stopped process"
             ),
+            (_, false) => what,
         };
         match &mut self.outputs {
             Some(outputs) if self.end.is_none() => outputs.say_early(&text),
             _ => self.say(&text),
         }
-        self.lost = Some(text);
+        self.lost = Some((text, exit));
     }
 
     fn say(&self, text: &str) {
@@ -189,8 +194,8 @@ impl Reader {
     /// Writes the last lines; returns the exit code.
     fn finish(self, how: &JobEnd, guard: &Guard) -> Result<Exit> {
         let Some(mut outputs) = self.outputs else {
-            if self.lost.is_some() && !guard.is_signalled() {
-                return Ok(Exit::RankLost);
+            if let Some((_, exit)) = self.lost.filter(|_| !guard.is_signalled()) {
+                return Ok(exit);
             }
             // If process 0 is busbw, it has printed why.
             let exit = if guard.is_signalled() { Exit::Interrupted } else { how.exit() };
@@ -203,36 +208,47 @@ impl Reader {
                 exit => Ok(exit),
             };
         };
+        let from_outside = how.why.clone();
+        let lost = |message| {
+            let exit = Exit::RankLost;
+            Ended { status: Status::Failed, exit, message, ..Ended::complete() }
+        };
         let ended = match self.end {
             _ if self.reader_gone => Ended { status: Status::ReaderGone, ..Ended::complete() },
+            // What ends a pod from outside ends process 0 by a signal, which it takes for the user's.
+            Some(End { status: Status::Interrupted, .. })
+                if !guard.is_signalled() && from_outside.is_some() =>
+            {
+                lost(from_outside)
+            }
             Some(end) => {
                 outputs.was_told();
                 Ended {
                     status: end.status,
                     exit: end.exit,
-                    message: end.message,
+                    message: match (from_outside, end.exit) {
+                        (Some(why), exit) if exit != Exit::Ok => {
+                            Some(end.message.map_or(why.clone(), |said| format!("{said}; {why}")))
+                        }
+                        _ => end.message,
+                    },
                     peak_rank_bytes: end.peak_rank_bytes,
                     gpu_memory: end.gpu_memory,
                 }
             }
-            None if self.lost.is_some() => Ended {
-                status: Status::Failed,
-                exit: Exit::RankLost,
-                message: self.lost,
-                ..Ended::complete()
-            },
+            None if self.lost.is_some() => {
+                let (message, exit) = self.lost.unzip();
+                let exit = exit.unwrap_or(Exit::RankLost);
+                Ended { status: Status::Failed, exit, message, ..Ended::complete() }
+            }
             None if guard.is_signalled() => Ended {
                 status: Status::Interrupted,
                 exit: Exit::Interrupted,
                 message: Some("interrupted".to_owned()),
                 ..Ended::complete()
             },
-            None => Ended {
-                status: Status::Failed,
-                exit: Exit::RankLost,
-                message: Some(format!("process 0 of the run is gone: {}", how.text)),
-                ..Ended::complete()
-            },
+            None if from_outside.is_some() => lost(from_outside),
+            None => lost(Some(format!("process 0 of the run is gone: {}", how.text))),
         };
         outputs.end(&ended, || guard.is_signalled())
     }

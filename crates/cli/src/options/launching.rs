@@ -3,6 +3,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
+use busbw_core::exit::{Exit, ExitError};
 use busbw_job::launchers::{LauncherName, Placement};
 use clap::{
     Args, Command as Grammar,
@@ -11,7 +12,7 @@ use clap::{
 
 use busbw_job::hosts::Hosts;
 
-use super::job_words;
+use super::{job_words, kubernetes::KubernetesArguments};
 
 /// `--launcher`'s names, as the help lists them.
 fn launcher_names() -> impl TypedValueParser<Value = LauncherName> {
@@ -49,23 +50,31 @@ pub struct LaunchingArguments {
     /// Program of the launcher with its own options, such as 'ssh -p 2222' or 'mpirun --oversubscribe' [default: its name]
     #[arg(long = "launcher-command", value_name = "WORDS", help_heading = "Ranks")]
     pub command: Option<String>,
-    /// Print the launcher's command instead of running it
+    /// Print the launcher's command, or the manifest, instead of running it
     #[arg(long = "dry-run", help_heading = "Ranks")]
     pub dry_run: bool,
+    /// Pods of a cluster.
+    #[command(flatten)]
+    pub kubernetes: KubernetesArguments,
 }
 
 impl LaunchingArguments {
     /// What was asked, for a job whose command line is `args`.
-    pub fn placement(&self, args: &[OsString]) -> Placement {
-        Placement {
+    ///
+    /// # Errors
+    /// Options of one launcher with another.
+    pub fn placement(&self, args: &[OsString]) -> Result<Placement, ExitError> {
+        let pods = self.kubernetes.pods(self.launcher);
+        Ok(Placement {
             launcher: self.launcher,
             hosts: self.hosts.clone(),
             hostfile: self.hostfile.clone(),
             processes: self.processes,
             command: self.command.clone(),
             dry_run: self.dry_run,
+            pods: pods.map_err(|why| ExitError::new(Exit::Usage, why))?,
             words: job_words(args),
-        }
+        })
     }
 
     /// Whether anything was asked.
@@ -76,14 +85,23 @@ impl LaunchingArguments {
             || self.processes.is_some()
             || self.command.is_some()
             || self.dry_run
+            || self.kubernetes.nodes.is_some()
+            || self.kubernetes.image.is_some()
     }
 }
 
-/// This command line without the words of [`LaunchingArguments`]: the arguments of every process of the launcher.
-pub(super) fn without_launching(words: Vec<OsString>) -> Vec<OsString> {
-    let grammar = LaunchingArguments::augment_args(Grammar::new(""));
-    let option = |word: &str| {
-        let found = grammar.get_arguments().find(|argument| {
+/// The words of [`LaunchingArguments`] among others.
+pub(super) struct LaunchingWords(Grammar);
+
+impl LaunchingWords {
+    /// As the options are defined.
+    pub(super) fn new() -> LaunchingWords {
+        LaunchingWords(LaunchingArguments::augment_args(Grammar::new("")))
+    }
+
+    /// Whether the word behind this one is its value: `--np 4`, not `--np=4`, `-Ha:1`. None for other words.
+    pub(super) fn takes_next(&self, word: &str) -> Option<bool> {
+        let found = self.0.get_arguments().find(|argument| {
             let long = argument.get_long().map(|long| format!("--{long}"));
             let short = argument.get_short().map(|short| format!("-{short}"));
             let is_long = long.is_some_and(|long| word.split('=').next() == Some(long.as_str()));
@@ -91,7 +109,12 @@ pub(super) fn without_launching(words: Vec<OsString>) -> Vec<OsString> {
         })?;
         let whole = word.contains('=') || (!word.starts_with("--") && word.len() > 2);
         Some(found.get_action().takes_values() && !whole)
-    };
+    }
+}
+
+/// This command line without the words of [`LaunchingArguments`]: the arguments of every process of the launcher.
+pub(super) fn without_launching(words: Vec<OsString>) -> Vec<OsString> {
+    let launching = LaunchingWords::new();
     let mut left = Vec::new();
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
@@ -100,7 +123,7 @@ pub(super) fn without_launching(words: Vec<OsString>) -> Vec<OsString> {
             left.extend(words);
             break;
         }
-        match word.to_str().and_then(option) {
+        match word.to_str().and_then(|word| launching.takes_next(word)) {
             None => left.push(word),
             Some(true) => drop(words.next()),
             Some(false) => {}
@@ -126,6 +149,7 @@ mod tests {
             "-Ha:8,b:8 --launcher=mpirun --dry-run",
             "--hosts a:8 --np 4 --launcher-command=x",
             "--hostfile=f --launcher slurm",
+            "--launcher kubernetes --nodes 2 --image i --yes --env A=1 --deadline 5m",
         ] {
             assert_eq!(left(&format!("all_reduce {launching} -b 8 -e 64M --json")), job);
             assert_eq!(left(&format!("{job} {launching}")), job);

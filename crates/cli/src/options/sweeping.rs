@@ -10,7 +10,7 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 
-use super::arguments::seconds;
+use super::{arguments::seconds, launching::LaunchingWords};
 use busbw_lint::nearest::nearest;
 
 /// `--show`'s words.
@@ -101,22 +101,11 @@ const VALUED: [&str; 9] = [
 /// Those that stand alone.
 const ALONE: [&str; 4] = ["csv", "json", "no-record", "help"];
 
-/// Whether a word is an option of [`super::LaunchingArguments`] that takes a value.
-fn is_launching(word: &str) -> bool {
-    const LONG: [&str; 5] = ["--hosts", "--hostfile", "--launcher", "--np", "--launcher-command"];
-    let name = word.split('=').next().unwrap_or(word);
-    LONG.contains(&name) || (word.starts_with("-H") && !word.starts_with("--"))
-}
-
-/// Whether an option's value is part of its word: `--np=4`, `-Ha:1`.
-fn is_joined(word: &str) -> bool {
-    word.contains('=') || (!word.starts_with("--") && word.len() > 2)
-}
-
 /// Puts the command's own words first, then the benchmark, then `--` and the benchmark's words: users
 /// write them in any order. `-x` is the command's where an assignment follows; `-x 1` is nccl-tests' own.
 pub(super) fn sorted(words: &[OsString]) -> Vec<OsString> {
     let (mut own, mut benchmark, mut bench) = (Vec::new(), None, Vec::new());
+    let launching = LaunchingWords::new();
     let mut rest = words.iter().peekable();
     while let Some(word) = rest.next() {
         let text = word.to_string_lossy();
@@ -138,9 +127,9 @@ pub(super) fn sorted(words: &[OsString]) -> Vec<OsString> {
             }
             _ if text.starts_with("-x") && text.contains('=') => (true, false),
             // Where the ranks run: the benchmark's own options, wherever they are.
-            _ if is_launching(&text) => {
+            _ if let Some(takes_next) = launching.takes_next(&text) => {
                 bench.push(word.clone());
-                bench.extend(rest.next_if(|_| !is_joined(&text)).cloned());
+                bench.extend(rest.next_if(|_| takes_next).cloned());
                 continue;
             }
             // Before the benchmark there is nothing but our own: clap says what is wrong with it.

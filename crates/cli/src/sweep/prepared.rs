@@ -118,7 +118,9 @@ impl Prepared {
 
     /// Where its launcher starts the ranks; none if launches start them themselves.
     pub(crate) fn placement(&self) -> Option<Placement> {
-        self.is_elsewhere.then(|| self.arguments.launching.placement(&["busbw".into()]))
+        let launching = Some(&self.arguments.launching).filter(|_| self.is_elsewhere)?;
+        // It was made once, when the options were parsed.
+        launching.placement(&["busbw".into()]).ok()
     }
 
     /// The benchmark.

@@ -9,7 +9,7 @@ use busbw_core::exit::Exit;
 use super::{quoting, variables};
 use crate::{
     hosts::{Host, Hosts},
-    launchers::{LauncherName, Placement},
+    launchers::{LauncherName, Placement, kubernetes::Pods},
     rendezvous::token,
 };
 use busbw_core::environment::{self, HOSTS, JOB_SECRET, RELAYED, SWEPT};
@@ -41,6 +41,8 @@ pub struct Job {
     pub private_variables: Vec<(&'static str, String)>,
     /// MASTER_ADDR and MASTER_PORT, if the user has set them.
     pub master: [Option<String>; 2],
+    /// The pods of a cluster; none with another launcher.
+    pub pods: Option<Pods>,
 }
 
 impl Job {
@@ -64,6 +66,13 @@ impl Job {
                 hosts = hosts.first(count).map_err(wrong)?;
             }
             processes = Some(hosts.0.iter().map(|host| host.slots).sum());
+        }
+        if let Some(pods) = &launching.pods {
+            if !hosts.0.is_empty() || processes.is_some() {
+                let text = "--launcher kubernetes places one process a pod: --nodes N instead of -H, --hostfile and --np; --node-selector KEY=VALUE chooses nodes";
+                return Err(wrong(text.to_owned()).into());
+            }
+            processes = Some(pods.nodes as usize);
         }
         let command = quoting::split(launching.command.as_deref().unwrap_or_default())
             .map_err(|why| wrong(format!("--launcher-command: {why}")))?;
@@ -94,6 +103,7 @@ impl Job {
                 .chain(places)
                 .collect(),
             master: [variable("MASTER_ADDR"), variable("MASTER_PORT")],
+            pods: launching.pods.clone(),
         })
     }
 
@@ -114,7 +124,7 @@ impl Job {
             ),
             Some(name) => Ok(name),
             None if !self.command.is_empty() => {
-                wrong("--launcher-command needs --launcher ssh, mpirun or slurm")
+                wrong("--launcher-command needs --launcher ssh, mpirun, slurm or kubernetes")
             }
             None if here => Ok(LauncherName::Local),
             None => Ok(LauncherName::Ssh),

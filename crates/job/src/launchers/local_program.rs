@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use busbw_core::exit::Exit;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
-use super::{Carrier, JobEnd, RunningJob, command::Command, not_started};
+use super::{Carrier, JobEnd, Loss, RunningJob, command::Command, not_started};
 use crate::heartbeat::STOPPED_TIMEOUT;
 use busbw_core::hidden_commands::TIED;
 use busbw_host::machine;
@@ -82,13 +82,13 @@ impl One {
             match self.child.try_wait() {
                 Ok(Some(status)) => {
                     let text = format!("{name} {}", ended(status));
-                    return Some(JobEnd { code: status.code(), text, left: None });
+                    return Some(JobEnd { code: status.code(), text, left: None, why: None });
                 }
                 Ok(None) if Instant::now() < by => std::thread::sleep(POLL_INTERVAL),
                 Ok(None) => return None,
                 Err(error) => {
                     let text = format!("{name} cannot be waited for: {error}");
-                    return Some(JobEnd { code: None, text, left: None });
+                    return Some(JobEnd { code: None, text, left: None, why: None });
                 }
             }
         }
@@ -103,7 +103,7 @@ impl RunningJob for One {
         }
     }
 
-    fn lost(&mut self) -> Option<String> {
+    fn lost(&mut self) -> Option<Loss> {
         let now = Instant::now();
         if now.duration_since(self.checked) >= CHECK_INTERVAL {
             self.checked = now;
@@ -112,7 +112,8 @@ impl RunningJob for One {
         }
         let since = self.stopped?;
         (now.duration_since(since) >= STOPPED_TIMEOUT).then(|| {
-            format!("{} has been stopped for {} s", self.label(), STOPPED_TIMEOUT.as_secs())
+            let seconds = STOPPED_TIMEOUT.as_secs();
+            Loss::silent(format!("{} has been stopped for {seconds} s", self.label()))
         })
     }
 
@@ -152,7 +153,7 @@ impl RunningJob for One {
             self.label(),
             TERM_TIMEOUT.as_secs()
         );
-        JobEnd { code: killed.flatten(), text, left: Some(left) }
+        JobEnd { code: killed.flatten(), text, left: Some(left), why: None }
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command as Program, Stdio};
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use super::{Launcher, RunningJob, command::Command, job::Job};
+use super::{Launcher, RunningJob, command::Command, job::Job, lines};
 use crate::launchers::local_program;
 use busbw_core::exit::ExitError;
 
@@ -24,8 +24,8 @@ enum Flavour {
 }
 
 impl Launcher for Mpirun {
-    fn commands(&self, job: &Job) -> Result<Vec<Command>> {
-        Ok(vec![command(job)?])
+    fn dry_run(&self, job: &Job) -> Result<String> {
+        Ok(lines(&[command(job)?]))
     }
 
     fn start(&self, job: &Job) -> Result<Box<dyn RunningJob>> {

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use super::{Launcher, RunningJob, command::Command, job::Job};
+use super::{Launcher, RunningJob, command::Command, job::Job, lines};
 use crate::launchers::local_program;
 use busbw_core::exit::ExitError;
 
@@ -12,8 +12,8 @@ use busbw_core::exit::ExitError;
 pub(super) struct Slurm;
 
 impl Launcher for Slurm {
-    fn commands(&self, job: &Job) -> Result<Vec<Command>> {
-        Ok(vec![command(job)?])
+    fn dry_run(&self, job: &Job) -> Result<String> {
+        Ok(lines(&[command(job)?]))
     }
 
     fn start(&self, job: &Job) -> Result<Box<dyn RunningJob>> {

@@ -19,7 +19,7 @@ use anyhow::Result;
 use busbw_core::exit::Exit;
 
 use self::{binary::Binary, connection::Connection, monitor::HostMonitor, orders::Orders};
-use super::{Carrier, JobEnd, Launcher, RunningJob, command::Command, job::Job};
+use super::{Carrier, JobEnd, Launcher, Loss, RunningJob, command::Command, job::Job, lines};
 use crate::hosts::Host;
 use busbw_core::exit::ExitError;
 
@@ -39,10 +39,12 @@ const OPTIONS: [&str; 6] = [
 ];
 
 impl Launcher for Ssh {
-    fn commands(&self, job: &Job) -> Result<Vec<Command>> {
+    fn dry_run(&self, job: &Job) -> Result<String> {
         let binary = Binary::ours()?;
         let hosts = job.hosts.0.iter();
-        Ok(hosts.map(|host| ssh(job, host, &binary.start_script())).collect())
+        let commands: Vec<Command> =
+            hosts.map(|host| ssh(job, host, &binary.start_script())).collect();
+        Ok(lines(&commands))
     }
 
     fn start(&self, job: &Job) -> Result<Box<dyn RunningJob>> {
@@ -104,8 +106,8 @@ impl RunningJob for HostMonitor {
         self.take_stdout()
     }
 
-    fn lost(&mut self) -> Option<String> {
-        self.lost_part()
+    fn lost(&mut self) -> Option<Loss> {
+        self.lost_part().map(Loss::silent)
     }
 
     fn carrier(&self) -> Carrier {

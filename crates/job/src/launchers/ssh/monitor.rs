@@ -211,7 +211,7 @@ impl HostMonitor {
         let by = Instant::now() + if is_closed { Duration::ZERO } else { CLOSE_TIMEOUT };
         let mut hosts = lock(&self.hosts);
         let Some(first) = hosts.first_mut() else {
-            return JobEnd { code: None, text: "no host".to_owned(), left: None };
+            return JobEnd { code: None, text: "no host".to_owned(), left: None, why: None };
         };
         // Its stdout has ended: the process ends soon.
         while !first.has_ended() && Instant::now() < by {
@@ -240,7 +240,7 @@ impl HostMonitor {
         let (code, how) = hosts[0].how.clone().unwrap_or((None, "was closed".to_owned()));
         let text = format!("ssh to {}, where it ran, {how}", hosts[0].name);
         // Agents that may be left were named one by one.
-        JobEnd { code: code.filter(|code| *code != SSH_FAILED), text, left: None }
+        JobEnd { code: code.filter(|code| *code != SSH_FAILED), text, left: None, why: None }
     }
 }
 

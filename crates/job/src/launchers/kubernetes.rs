@@ -1,0 +1,154 @@
+//! Kubernetes: one pod a node, made, followed and deleted with the user's own kubectl. No operator, no ssh, no MPI.
+//! Not what the pods do: they are processes of one job like any launcher's (`rendezvous`).
+
+mod asked;
+mod capacity;
+mod kinds;
+mod kubectl;
+mod manifest;
+mod output;
+mod pod;
+mod running;
+mod template;
+mod watch;
+mod yaml;
+
+use anyhow::Result;
+use busbw_core::environment::JOB_SECRET;
+use busbw_core::exit::{Exit, ExitError};
+use serde_json::Value;
+
+pub use self::asked::{Kind, Pods, Rdma};
+use self::{
+    kubectl::Kubectl,
+    manifest::{Manifest, documents},
+    running::Run,
+    template::Resources,
+    watch::Watch,
+};
+use super::{Launcher, RunningJob, job::Job};
+use crate::rendezvous::token;
+
+/// The kubernetes launcher.
+pub(super) struct Kubernetes;
+
+/// Ports of rendezvous, as other launchers have them: pods with the node's network may share it.
+const PORTS: std::ops::Range<u16> = 20000..30000;
+/// Letters and digits of a run's own part of its name.
+const SUFFIX: usize = 6;
+
+impl Launcher for Kubernetes {
+    fn dry_run(&self, job: &Job) -> Result<String> {
+        let pods = asked(job)?;
+        let resources = match pods.kind {
+            Kind::Role => Resources::default(),
+            _ => capacity::resources(&Kubectl::of(job, pods), pods)?,
+        };
+        let name = base_name(job);
+        let manifest =
+            Manifest { name: &name, port: PORTS.start, job, pods, resources: &resources };
+        Ok(kinds::to_commit(pods.kind, &manifest))
+    }
+
+    fn intent(&self, job: &Job) -> Result<Option<String>> {
+        let pods = asked(job)?;
+        let kubectl = Kubectl::of(job, pods);
+        let resources = capacity::resources(&kubectl, pods)?;
+        Ok(Some(intent(&kubectl, pods, &resources)?))
+    }
+
+    fn start(&self, job: &Job) -> Result<Box<dyn RunningJob>> {
+        let pods = asked(job)?;
+        let refuse = |text: String| Err(ExitError::new(Exit::Usage, text).into());
+        if let Kind::JobSet | Kind::CronJob | Kind::Role = pods.kind {
+            return refuse("this kind is printed, and applied by hand: --dry-run".to_owned());
+        }
+        let kubectl = Kubectl::of(job, pods);
+        let resources = capacity::resources(&kubectl, pods)?;
+        let own = token()?.to_ascii_lowercase();
+        let name = format!("{}-{}", base_name(job), own.get(..SUFFIX).unwrap_or(&own));
+        let port = PORTS.start
+            + own
+                .bytes()
+                .fold(0, |sum: u16, byte| sum.wrapping_mul(31).wrapping_add(u16::from(byte)))
+                % (PORTS.end - PORTS.start);
+        let manifest = Manifest { name: &name, port, job, pods, resources: &resources };
+        let watch = Watch::new(
+            name.clone(),
+            kubectl.clone(),
+            pods.clone(),
+            resources.gpus,
+            pods.kind == Kind::MpiJob,
+        );
+        if pods.kind == Kind::MpiJob {
+            kubectl.run(&["create", "-f", "-"], &documents([kinds::mpi_job(&manifest)]))?;
+            return Ok(Box::new(Run::follow(watch, vec![format!("mpijob/{name}")])?));
+        }
+        // The Job comes first, since it has the deadline and owns the rest: whenever this ends, nothing outlives it.
+        let made =
+            kubectl.json(&["create", "-o", "json", "-f", "-"], &manifest.job().to_string())?;
+        let objects = vec![format!("job/{name}")];
+        let rest =
+            belongings(&manifest, &made).map_err(anyhow::Error::from).and_then(|documents| {
+                kubectl.run(&["create", "-f", "-"], &documents).map_err(anyhow::Error::from)
+            });
+        if let Err(why) = rest {
+            // The Job takes along what was made of the rest. Where this fails its deadline ends it.
+            let _ = kubectl.run(&["delete", "--wait=false", &objects[0]], "");
+            return Err(why.context(format!(
+                "job {name} was made and deleted again: what belongs to it cannot be made"
+            )));
+        }
+        Ok(Box::new(Run::follow(watch, objects)?))
+    }
+}
+
+/// Service, Secret and what else belongs to the Job that was made.
+fn belongings(manifest: &Manifest, made: &Value) -> Result<String> {
+    let uid = made["metadata"]["uid"].as_str();
+    let missing = || ExitError::new(Exit::Library, "kubectl told no uid of the job that it made");
+    let uid = uid.ok_or_else(missing)?;
+    let secret = manifest.job.private_variables.iter().find(|(name, _)| *name == JOB_SECRET);
+    let secret = secret.map(|(_, secret)| manifest.secret(secret, uid));
+    Ok(documents(manifest.belongings(Some(uid)).into_iter().chain(secret)))
+}
+
+fn asked(job: &Job) -> Result<&Pods> {
+    let missing =
+        || ExitError::new(Exit::Usage, "--launcher kubernetes needs --nodes N and --image IMAGE");
+    Ok(job.pods.as_ref().ok_or_else(missing)?)
+}
+
+/// The benchmark's part of a run's name: `busbw-all-reduce`.
+fn base_name(job: &Job) -> String {
+    let word =
+        job.words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    let word: String = word
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+        .take(30)
+        .collect();
+    format!("busbw-{}", word.trim_matches('-'))
+}
+
+/// What would be done, for people who say yes or no.
+fn intent(kubectl: &Kubectl, pods: &Pods, resources: &Resources) -> Result<String> {
+    let view = kubectl.json(&["config", "view", "--minify", "-o", "json"], "")?;
+    let text = |path: &str| view.pointer(path).and_then(Value::as_str).map(str::to_owned);
+    let context = pods.context.clone().or_else(|| text("/current-context")).unwrap_or_default();
+    let namespace = pods.namespace.clone().or_else(|| text("/contexts/0/context/namespace"));
+    let gpus = match u64::from(resources.gpus) * u64::from(pods.nodes) {
+        0 => "no GPUs".to_owned(),
+        all => format!("{} GPUs each ({all} in all)", resources.gpus),
+    };
+    let rdma: Vec<String> =
+        resources.rdma.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    let rdma = if rdma.is_empty() { String::new() } else { format!(", {}", rdma.join(", ")) };
+    Ok(format!(
+        "{} pods with {gpus}{rdma} in namespace {} of context {context}, for up to {} s, with image {}",
+        pods.nodes,
+        namespace.unwrap_or_else(|| "default".to_owned()),
+        pods.deadline.as_secs(),
+        pods.image
+    ))
+}

@@ -1,0 +1,151 @@
+//! The run as other objects: an MPIJob, a JobSet, a CronJob that checks every night.
+//! Not the indexed Job (`manifest`).
+
+use super::{
+    asked::Kind,
+    manifest::{Manifest, documents, role},
+    template::{arguments, template},
+    yaml::{Map, Node},
+};
+
+/// What `--dry-run` prints for `kind`.
+pub(super) fn to_commit(kind: Kind, manifest: &Manifest) -> String {
+    match kind {
+        Kind::Job => manifest.to_commit(),
+        Kind::MpiJob => documents([mpi_job(manifest)]),
+        Kind::JobSet => documents([job_set(manifest)]),
+        Kind::CronJob => documents([cron_job(manifest), manifest.service(None)]),
+        Kind::Role => documents([role(manifest.pods.namespace.as_deref())]),
+    }
+}
+
+/// An MPIJob of mpi-operator. pkg/apis/kubeflow/v2beta1/types.go
+pub(super) fn mpi_job(manifest: &Manifest) -> Map {
+    let pods = manifest.pods;
+    let slots = u64::from(manifest.resources.gpus.max(1));
+    let processes = (u64::from(pods.nodes) * slots).to_string();
+    // Nothing of a launcher: mpirun is it. Ranks are mpirun's processes.
+    let mut words =
+        vec!["mpirun".to_owned(), "--allow-run-as-root".to_owned(), "-n".to_owned(), processes];
+    let variables = manifest.job.variables.iter().chain(&pods.environment);
+    let names = variables
+        .map(|(name, _)| name.clone())
+        .chain([busbw_core::environment::RELAYED.to_owned()]);
+    words.extend(names.flat_map(|name| ["-x".to_owned(), name]));
+    let mut own = manifest.job.words.iter().map(|word| word.to_string_lossy().into_owned());
+    words.push("busbw".to_owned());
+    words.extend(own.by_ref());
+    let entry = |name: &str, value: &str| Map::default().with("name", name).with("value", value);
+    let environment: Vec<Map> = std::iter::once(entry(busbw_core::environment::RELAYED, "1"))
+        .chain(
+            manifest
+                .job
+                .variables
+                .iter()
+                .chain(&pods.environment)
+                .map(|(name, value)| entry(name, value)),
+        )
+        .collect();
+    let launcher = Map::default()
+        .with("name", "busbw")
+        .with("image", pods.image.as_str())
+        .maybe("imagePullPolicy", pods.pull_policy.clone())
+        .with("command", Node::from(words))
+        .with("env", environment);
+    let launcher =
+        Map::default().with("metadata", Map::default().with("labels", manifest.labels())).with(
+            "spec",
+            Map::default().with("restartPolicy", "Never").with("containers", vec![launcher]),
+        );
+    let worker = template(manifest, manifest.name, false).within("spec", |spec| {
+        // mpi-operator sets the command, and sshd needs its capabilities.
+        let names = ["command", "args", "env", "securityContext"];
+        spec.within("containers", |container| names.into_iter().fold(container, Map::without))
+    });
+    let about = "The run under mpi-operator: it starts sshd in the workers and mpirun in the launcher. The image needs both.";
+    manifest.object(about, "kubeflow.org/v2beta1", "MPIJob", None).with(
+        "spec",
+        Map::default()
+            .with("slotsPerWorker", slots)
+            .about(
+                "Else mpirun starts before sshd does.",
+                "launcherCreationPolicy",
+                "WaitForWorkersReady",
+            )
+            .with(
+                "runPolicy",
+                Map::default()
+                    .with("cleanPodPolicy", "Running")
+                    .with("backoffLimit", 0)
+                    .with("activeDeadlineSeconds", pods.deadline.as_secs())
+                    .with("ttlSecondsAfterFinished", pods.ttl.as_secs()),
+            )
+            .with(
+                "mpiReplicaSpecs",
+                Map::default()
+                    .with("Launcher", Map::default().with("replicas", 1).with("template", launcher))
+                    .with(
+                        "Worker",
+                        Map::default()
+                            .with("replicas", u64::from(pods.nodes))
+                            .with("template", worker),
+                    ),
+            ),
+    )
+}
+
+/// A JobSet of one Job. sigs.k8s.io/jobset, api/jobset/v1alpha2/jobset_types.go
+fn job_set(manifest: &Manifest) -> Map {
+    const WORKERS: &str = "nodes";
+    // Its pods are called SET-REPLICATED-JOB-INDEX, within the subdomain of the set.
+    let job_name = format!("{}-{WORKERS}-0", manifest.name);
+    let template = Map::default()
+        .with("spec", manifest.job_spec(&job_name, false).without("ttlSecondsAfterFinished"));
+    let jobs = Map::default().with("name", WORKERS).with("replicas", 1).with("template", template);
+    let about = "The run as a JobSet: with other jobs of the set, or under Kueue. Its pods' log is a table.";
+    manifest.object(about, "jobset.x-k8s.io/v1alpha2", "JobSet", None).with(
+        "spec",
+        Map::default()
+            .with("failurePolicy", Map::default().with("maxRestarts", 0))
+            .with(
+                "network",
+                Map::default()
+                    .with("enableDNSHostnames", true)
+                    .with("subdomain", manifest.name)
+                    .with("publishNotReadyAddresses", true),
+            )
+            .with("ttlSecondsAfterFinished", manifest.pods.ttl.as_secs())
+            .with("replicatedJobs", vec![jobs]),
+    )
+}
+
+/// A CronJob: the command at its hour; the Job fails where the command's exit code is not 0, which alarms on failed Jobs see.
+fn cron_job(manifest: &Manifest) -> Map {
+    let pods = manifest.pods;
+    // A Job of a CronJob has a name of its own, which its pods learn from their labels.
+    let field = Map::default().with("fieldPath", "metadata.labels['batch.kubernetes.io/job-name']");
+    let own_name = Map::default()
+        .with("name", "JOB_NAME")
+        .with("valueFrom", Map::default().with("fieldRef", field));
+    let spec = manifest.job_spec("$(JOB_NAME)", false).within("template", |template| {
+        template.within("spec", |spec| {
+            spec.within("containers", |container| container.first_of("env", own_name))
+        })
+    });
+    let about = format!(
+        "`busbw {}` by the clock. Its exit code is the Job's: an alarm on failed Jobs is the alarm.",
+        arguments(manifest).first().map_or("", String::as_str)
+    );
+    manifest.object(&about, "batch/v1", "CronJob", None).with(
+        "spec",
+        Map::default()
+            .with("schedule", pods.schedule.as_str())
+            .about("A late one does not run beside the next.", "concurrencyPolicy", "Forbid")
+            .with("failedJobsHistoryLimit", 7)
+            .with("successfulJobsHistoryLimit", 1)
+            .with(
+                "jobTemplate",
+                Map::default().with("spec", spec.without("ttlSecondsAfterFinished")),
+            ),
+    )
+}

@@ -1,0 +1,206 @@
+//! A run in the cluster from its first object to the last: followed, interrupted, ended, deleted.
+//! Not how it is followed (`watch`, `output`).
+
+use std::{
+    io::{PipeReader, Read},
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::{
+    kubectl::{Cause, Failed, Kubectl},
+    manifest::INSTANCE,
+    output::{self, Follower},
+    watch::Watch,
+};
+use crate::launchers::{Carrier, JobEnd, Loss, RunningJob};
+
+/// How long the pods may take to end once the first one's log has.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long deleted pods may take to go: their grace, and the node's and the API server's work.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// A run.
+pub(super) struct Run {
+    watch: Arc<Watch>,
+    /// Kind and name of each of its objects.
+    objects: Vec<String>,
+    stdout: Option<PipeReader>,
+    follower: Follower,
+    is_abandoned: bool,
+}
+
+impl Run {
+    /// Follows the pods of a run whose objects are made.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub(super) fn follow(watch: Watch, objects: Vec<String>) -> Result<Run> {
+        let watch = Arc::new(watch);
+        Watch::start(&watch).context("cannot start a thread that follows the pods")?;
+        let (stdout, follower) =
+            output::follow(&watch).context("cannot follow the log of the first pod")?;
+        Ok(Run { watch, objects, stdout: Some(stdout), follower, is_abandoned: false })
+    }
+
+    /// Waits until all pods have ended, or `limit`.
+    fn wait(&self, limit: Duration) {
+        let by = Instant::now() + limit;
+        loop {
+            let known = self.watch.known();
+            let all = known.pods.iter().all(super::pod::Pod::has_ended);
+            if all || known.loss.is_some() || Instant::now() >= by {
+                return;
+            }
+            drop(known);
+            self.watch.wait(LOOK);
+        }
+    }
+
+    /// Deletes everything and waits until the pods are gone; what may be left otherwise.
+    fn delete(&self) -> Option<String> {
+        self.watch.known().is_deleted = true;
+        let kubectl = &self.watch.kubectl;
+        let left = |why: String| {
+            let name = &self.watch.name;
+            let after = self.watch.pods.deadline.as_secs();
+            let by_hand = kubectl.command(&["delete"]).with(&self.objects);
+            Some(format!(
+                "job {name} is left in the cluster ({why}): its deadline ends it {after} s after its start, and what is left then goes {} s later; by hand: {by_hand}",
+                self.watch.pods.ttl.as_secs()
+            ))
+        };
+        if let Err(failed) = delete(kubectl, &self.objects) {
+            return left(failed.text);
+        }
+        let selector = format!("--selector={INSTANCE}={}", self.watch.name);
+        if self.is_abandoned {
+            // Nobody waits for their last words. A short grace, not none: a pod that is forgotten may still run. What
+            // fails here the deletion of the job does, later.
+            let words = [
+                "delete",
+                "pods",
+                &selector,
+                "--ignore-not-found",
+                "--wait=false",
+                "--grace-period=1",
+            ];
+            let _ = kubectl.run(&words, "");
+        }
+        let by = Instant::now() + DELETE_TIMEOUT;
+        loop {
+            let answer = kubectl.json(&["get", "pods", &selector, "-o", "json"], "");
+            let count = |list: &Value| list["items"].as_array().map_or(0, Vec::len);
+            match answer {
+                Ok(list) if count(&list) == 0 => return None,
+                Ok(list) if Instant::now() >= by => {
+                    return left(format!("{} of its pods do not end", count(&list)));
+                }
+                Err(failed) if failed.cause != Cause::Silent || Instant::now() >= by => {
+                    return left(failed.text);
+                }
+                _ => std::thread::sleep(LOOK),
+            }
+        }
+    }
+}
+
+/// Deletes objects, and with them what they own.
+fn delete(kubectl: &Kubectl, objects: &[String]) -> Result<(), Failed> {
+    let words = ["delete", "--ignore-not-found", "--wait=false"];
+    let all: Vec<&str> = words.into_iter().chain(objects.iter().map(String::as_str)).collect();
+    kubectl.run(&all, "").map(drop)
+}
+
+impl RunningJob for Run {
+    fn stdout(&mut self) -> Box<dyn Read + Send> {
+        match self.stdout.take() {
+            Some(stdout) => Box::new(stdout),
+            None => Box::new(std::io::empty()),
+        }
+    }
+
+    fn news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.watch.known().news)
+    }
+
+    fn lost(&mut self) -> Option<Loss> {
+        self.watch.known().loss.clone()
+    }
+
+    fn carrier(&self) -> Carrier {
+        let silence = self.watch.known().answered.elapsed();
+        Carrier {
+            name: format!("kubectl, which follows job {}", self.watch.name),
+            silence: Some(silence),
+        }
+    }
+
+    fn abandon(&mut self) {
+        self.is_abandoned = true;
+    }
+
+    fn interruption(&self) -> Box<dyn Fn() + Send> {
+        let (watch, objects) = (Arc::clone(&self.watch), self.objects.clone());
+        Box::new(move || {
+            watch.known().is_deleted = true;
+            let (watch, objects) = (Arc::clone(&watch), objects.clone());
+            // Pods get SIGTERM, and the first one's last lines are read. What fails is tried again, and said, at the end.
+            std::thread::spawn(move || delete(&watch.kubectl, &objects));
+        })
+    }
+
+    fn end(self: Box<Self>) -> JobEnd {
+        let was_deleted = self.watch.known().is_deleted;
+        if !self.is_abandoned && !was_deleted {
+            self.wait(END_TIMEOUT);
+        }
+        let (code, why, text) = {
+            let known = self.watch.known();
+            let first = self.watch.first(&known);
+            let loss = known.loss.clone();
+            let code = loss.as_ref().map(|loss| i32::from(loss.exit.code()));
+            let said =
+                known.pods.iter().find_map(|pod| match &pod.state {
+                    super::pod::State::Ended {
+                        code: Some(code), message: Some(message), ..
+                    } if *code != 0 => Some(format!(
+                        "{} ended with exit code {code}: {}",
+                        pod.label(),
+                        shortened(message)
+                    )),
+                    _ => None,
+                });
+            let text = known.first_loss.clone().or(said);
+            let text = text.or_else(|| first.map(|pod| pod.line()));
+            let text = text.unwrap_or_else(|| format!("job {} has no first pod", self.watch.name));
+            (code.or_else(|| first.and_then(super::pod::Pod::code)), known.first_loss.clone(), text)
+        };
+        self.watch.end();
+        if let Some(child) = self.follower.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            let _ = child.kill();
+        }
+        let keeps = self.watch.pods.keep && !was_deleted;
+        let left = match keeps {
+            true => Some(format!(
+                "job {} is kept: {}",
+                self.watch.name,
+                self.watch.kubectl.command(&["delete"]).with(&self.objects)
+            )),
+            false => self.delete(),
+        };
+        JobEnd { code, text, left, why: why.filter(|_| !was_deleted) }
+    }
+}
+
+/// The last lines of a message: what ended a program comes last.
+fn shortened(message: &str) -> String {
+    const LINES: usize = 3;
+    let lines: Vec<&str> = message.trim().lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join(" / ")
+}
