@@ -3,7 +3,8 @@
 # and PodSecurity: all its processes, mounts, links and pods live in namespaces of their own, which end with one process.
 #   cluster.sh up DIR [--no-dns]   starts it, work and logs in DIR; some 15 s once tests/kubernetes/build.sh has run. Then
 #                                  DIR/admin.conf      may do everything
-#                                  DIR/least.conf      a ServiceAccount with the Role of least.yaml, in namespace `least`
+#                                  DIR/least.conf      a ServiceAccount of namespace `least`, bound to a Role `busbw` that
+#                                                      `busbw … --launcher kubernetes --kind role --dry-run` prints
 #                                  DIR/expired.conf    the same, its token out of date
 #   cluster.sh load DIR IMAGE.tar  makes an image known to the node
 #   cluster.sh inside DIR WORD...  runs a command among the cluster's processes and links
@@ -11,7 +12,7 @@
 # Needs root. Several clusters may run at once. Not a cluster to keep anything in, and not its programs (build.sh).
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-usage() { sed -n '4,10s/^# //p' "$0" >&2; exit 2; }
+usage() { sed -n '4,11s/^# //p' "$0" >&2; exit 2; }
 [ $# -ge 2 ] || usage
 mkdir -p "$2" && dir=$(cd "$2" && pwd) || exit 2
 say() { echo "tests/kubernetes/cluster.sh: $*" >&2; }

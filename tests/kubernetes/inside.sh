@@ -103,13 +103,17 @@ state = "$dir/containerd/state"
   # Without CAP_SYS_RESOURCE runc cannot lower it.
   restrict_oom_score_adj = true
 [plugins."io.containerd.grpc.v1.cri".cni]
-  bin_dir = "/usr/lib/cni"
+  bin_dir = "$dir/plugins"
   conf_dir = "$dir/cni"
 TOML
-mkdir -p cni
-cat >cni/pods.conf <<JSON
-{"cniVersion": "0.3.1", "name": "pods", "type": "bridge", "bridge": "pods", "isGateway": true, "hairpinMode": true,
- "ipam": {"type": "host-local", "dataDir": "$dir/addresses", "ranges": [[{"subnet": "$pods"}]], "routes": [{"dst": "0.0.0.0/0"}]}}
+mkdir -p cni plugins
+ln -s /usr/lib/cni/* plugins/
+ln -s "$here/links.py" plugins/links
+cat >cni/pods.conflist <<JSON
+{"cniVersion": "0.3.1", "name": "pods", "plugins": [
+  {"type": "bridge", "bridge": "pods", "isGateway": true, "hairpinMode": true,
+   "ipam": {"type": "host-local", "dataDir": "$dir/addresses", "ranges": [[{"subnet": "$pods"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+  {"type": "links", "folder": "$dir"}]}
 JSON
 start containerd containerd --config containerd.toml
 
@@ -170,7 +174,7 @@ until_done 30 "the ServiceAccount of the default namespace" admin get serviceacc
 
 # Who may no more than the Role says, and who no longer may.
 admin create namespace least >>logs/setup 2>&1
-until_done 30 "the Role" admin apply --namespace least -f "$here/least.yaml"
+until_done 30 "the ServiceAccount of a user" admin apply --namespace least -f "$here/least.yaml"
 kubeconfig least.conf "$outside" "$(admin create token least --namespace least --duration 12h)" least
 kubeconfig expired.conf "$outside" "$("$here/token.sh" "$dir" least least -60)" least
 touch ready
