@@ -32,16 +32,26 @@ MPI = {
     "openmpi": {
         "package": "openmpi-bin",
         "library": "libmpi.so.40",
-        "programs": ("mpirun.openmpi", "orted"),
+        "programs": {"mpirun": "mpirun.openmpi", "orted": "orted"},
         "parts": ("{lib}/openmpi/lib/openmpi3/*.so", "{lib}/pmix2/lib/pmix/*.so", "/usr/share/openmpi/*", "/usr/share/pmix*/*",
                   "/etc/openmpi/*.conf", "/etc/pmix*.conf"),
     },
     "mpich": {
         "package": "mpich",
         "library": "libmpich.so.12",
-        "programs": ("mpiexec.hydra", "hydra_pmi_proxy"),
+        "programs": {"mpirun": "mpiexec.hydra", "hydra_pmi_proxy": "hydra_pmi_proxy"},
         "parts": (),
     },
+}
+# How mpirun of an MPIJob's launcher starts processes in its workers: sshd, ssh and the shell that sshd runs commands by.
+# mpi-operator mounts one key pair of the job's own at /root/.ssh (pkg/controller/mpi_job_controller.go): it is the user's
+# and the hosts', so that no key is in the image.
+SECURE_SHELL = {"usr/sbin/sshd": "/usr/sbin/sshd", "usr/bin/ssh": "/usr/bin/ssh", "bin/sh": "/bin/dash"}
+SECURE_SHELL_TEXTS = {
+    "etc/ssh/sshd_config": "HostKey /root/.ssh/id_rsa\nPermitRootLogin prohibit-password\nStrictModes no\nUsePAM no\nPidFile none\n",
+    "etc/ssh/ssh_config": "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n",
+    "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nsshd:x:100:65534:sshd:/run/sshd:/sbin/nologin\n"
+    "nobody:x:65534:65534:nobody:/tmp:/sbin/nologin\n",
 }
 
 
@@ -70,38 +80,42 @@ def needed(file):
 
 
 def mpi_files(name):
-    """Files of an MPI: its library, its launcher and what both open by name. (path in the image, path here)"""
+    """Files of an MPI and of the secure shell: {path in the image: path here}."""
     parts = MPI[name]
-    install = f"install Debian's {parts['package']}"
-    found = [path for path in glob.glob(f"/usr/lib/*-linux-gnu/{parts['library']}")]
-    if not found:
+    install = f"install Debian's {parts['package']}, openssh-server and openssh-client"
+    libraries = sorted(glob.glob(f"/usr/lib/*-linux-gnu/{parts['library']}"))
+    if not libraries:
         raise CannotPack(f"there is no {parts['library']} in /usr/lib: {install}")
-    library = sorted(found)[0]
-    yield library
-    for program in parts["programs"]:
+    files = {libraries[0].lstrip("/"): libraries[0], **SECURE_SHELL}
+    for place, program in parts["programs"].items():
         path = shutil.which(program)
         if not path:
             raise CannotPack(f"there is no {program} on PATH: {install}")
-        yield path
+        files["usr/bin/" + place] = path
+    missing = [path for path in SECURE_SHELL.values() if not os.path.exists(path)]
+    if missing:
+        raise CannotPack(f"there is no {missing[0]}: {install}")
     for pattern in parts["parts"]:
-        yield from (path for path in glob.glob(pattern.format(lib=os.path.dirname(library))) if os.path.isfile(path))
+        found = glob.glob(pattern.format(lib=os.path.dirname(libraries[0])))
+        files.update({path.lstrip("/"): path for path in found if os.path.isfile(path)})
+    return files
 
 
 def contents(program, place, mpi):
     """All files of the layer: {path in the image: path here or bytes}; `place` is the program's."""
-    files = {path: text.encode() for path, text in TEXTS.items()}
-    files[place] = program
-    roots = [program, *(mpi_files(mpi) if mpi else ())]
-    files.update({path.lstrip("/"): path for path in roots[1:]})
+    files = {place: program, **(mpi_files(mpi) if mpi else {})}
     libraries = set()
-    for root in roots:
-        if open(root, "rb").read(4) == b"\x7fELF":
-            libraries.update(needed(root))
+    for path in files.values():
+        with open(path, "rb") as file:
+            if file.read(4) == b"\x7fELF":
+                libraries.update(needed(path))
     for path in list(libraries):
         if os.path.basename(path) == "libc.so.6":
-            libraries.update(name for name in (os.path.join(os.path.dirname(path), name) for name in NAME_LIBRARIES) if os.path.exists(name))
+            beside = (os.path.join(os.path.dirname(path), name) for name in NAME_LIBRARIES)
+            libraries.update(path for path in beside if os.path.exists(path))
     files.update({path.lstrip("/"): path for path in libraries})
-    return files
+    texts = {**TEXTS, **(SECURE_SHELL_TEXTS if mpi else {})}
+    return {**files, **{path: text.encode() for path, text in texts.items()}}
 
 
 def entry(archive, name, data=b"", kind=tarfile.REGTYPE, mode=0o644):
@@ -113,7 +127,7 @@ def entry(archive, name, data=b"", kind=tarfile.REGTYPE, mode=0o644):
 
 def layer(files):
     """The layer, a tar of the files and of the folders above them."""
-    folders = {"tmp", "root"}
+    folders = {"tmp", "root", "run", "run/sshd"}
     for path in files:
         while path := os.path.dirname(path):
             folders.add(path)
@@ -163,7 +177,7 @@ def pack(program, out, name, mpi):
 def main():
     words = argparse.ArgumentParser(description="packs an image of one layer without a container engine")
     words.add_argument("--name", default="localhost/busbw:latest", help="the image's name and tag, and so the program's (%(default)s)")
-    words.add_argument("--mpi", choices=sorted(MPI), help="adds this MPI's library, its parts and its launcher")
+    words.add_argument("--mpi", choices=sorted(MPI), help="adds this MPI's library, its parts, mpirun, sshd and ssh, as pods of an MPIJob need")
     words.add_argument("program", nargs="?", metavar="PROGRAM", help="(target/release/busbw of this checkout)")
     words.add_argument("out", metavar="OUT.tar")
     given = words.parse_args()
