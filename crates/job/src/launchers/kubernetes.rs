@@ -11,6 +11,8 @@ mod pod;
 mod running;
 mod same_nodes;
 mod template;
+#[cfg(test)]
+mod tests;
 mod watch;
 mod yaml;
 

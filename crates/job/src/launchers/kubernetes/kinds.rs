@@ -1,10 +1,12 @@
 //! The run as other objects: an MPIJob, a JobSet, a CronJob that checks every night.
 //! Not the indexed Job (`manifest`).
 
+use busbw_core::environment::RELAYED;
+
 use super::{
     asked::Kind,
     manifest::{Manifest, documents, role},
-    template::{arguments, template},
+    template::{arguments, template, variables},
     yaml::{Map, Node},
 };
 
@@ -27,24 +29,14 @@ pub(super) fn mpi_job(manifest: &Manifest) -> Map {
     // Nothing of a launcher: mpirun is it. Ranks are mpirun's processes.
     let mut words =
         vec!["mpirun".to_owned(), "--allow-run-as-root".to_owned(), "-n".to_owned(), processes];
-    let variables = manifest.job.variables.iter().chain(&pods.environment);
-    let names = variables
-        .map(|(name, _)| name.clone())
-        .chain([busbw_core::environment::RELAYED.to_owned()]);
+    let names = variables(manifest).map(|(name, _)| name.clone()).chain([RELAYED.to_owned()]);
     words.extend(names.flat_map(|name| ["-x".to_owned(), name]));
     let mut own = manifest.job.words.iter().map(|word| word.to_string_lossy().into_owned());
     words.push("busbw".to_owned());
     words.extend(own.by_ref());
     let entry = |name: &str, value: &str| Map::default().with("name", name).with("value", value);
-    let environment: Vec<Map> = std::iter::once(entry(busbw_core::environment::RELAYED, "1"))
-        .chain(
-            manifest
-                .job
-                .variables
-                .iter()
-                .chain(&pods.environment)
-                .map(|(name, value)| entry(name, value)),
-        )
+    let environment: Vec<Map> = std::iter::once(entry(RELAYED, "1"))
+        .chain(variables(manifest).map(|(name, value)| entry(name, value)))
         .collect();
     let launcher = Map::default()
         .with("name", "busbw")
@@ -58,9 +50,14 @@ pub(super) fn mpi_job(manifest: &Manifest) -> Map {
             Map::default().with("restartPolicy", "Never").with("containers", vec![launcher]),
         );
     let worker = template(manifest, manifest.name, false).within("spec", |spec| {
-        // mpi-operator sets the command, and sshd needs its capabilities.
+        // mpi-operator sets the command, and sshd needs capabilities of its own.
         let names = ["command", "args", "env", "securityContext"];
-        spec.within("containers", |container| names.into_iter().fold(container, Map::without))
+        let lock = Map::default().with("add", vec!["IPC_LOCK"]);
+        let lock = Map::default().about("RDMA pins memory.", "capabilities", lock);
+        let lock = (!manifest.resources.rdma.is_empty()).then_some(lock);
+        spec.within("containers", |container| {
+            names.into_iter().fold(container, Map::without).maybe("securityContext", lock)
+        })
     });
     let about = "The run under mpi-operator: it starts sshd in the workers and mpirun in the launcher. The image needs both.";
     manifest.object(about, "kubeflow.org/v2beta1", "MPIJob", None).with(
@@ -119,7 +116,10 @@ fn job_set(manifest: &Manifest) -> Map {
     )
 }
 
-/// A CronJob: the command at its hour; the Job fails where the command's exit code is not 0, which alarms on failed Jobs see.
+/// The check that a CronJob makes of a benchmark; its metrics follow the table in the first pod's log.
+const NIGHTLY: [&str; 5] = ["check", "--yes", "--fail-closed", "--openmetrics", "/dev/stdout"];
+
+/// A CronJob: a check at its hour; the Job fails where the check does, which alarms on failed Jobs see.
 fn cron_job(manifest: &Manifest) -> Map {
     let pods = manifest.pods;
     // A Job of a CronJob has a name of its own, which its pods learn from their labels.
@@ -127,16 +127,17 @@ fn cron_job(manifest: &Manifest) -> Map {
     let own_name = Map::default()
         .with("name", "JOB_NAME")
         .with("valueFrom", Map::default().with("fieldRef", field));
+    let words: Vec<String> =
+        NIGHTLY.map(str::to_owned).into_iter().chain(arguments(manifest)).collect();
     let spec = manifest.job_spec("$(JOB_NAME)", false).within("template", |template| {
         template.within("spec", |spec| {
-            spec.within("containers", |container| container.first_of("env", own_name))
+            spec.within("containers", |container| {
+                container.first_of("env", own_name).replaced("args", words)
+            })
         })
     });
-    let about = format!(
-        "`busbw {}` by the clock. Its exit code is the Job's: an alarm on failed Jobs is the alarm.",
-        arguments(manifest).first().map_or("", String::as_str)
-    );
-    manifest.object(&about, "batch/v1", "CronJob", None).with(
+    let about = "A check by the clock: a fault makes the Job fail, and an alarm on failed Jobs is the alarm. To compare with a stored run, mount it (a ConfigMap) and add --baseline FILE.";
+    manifest.object(about, "batch/v1", "CronJob", None).with(
         "spec",
         Map::default()
             .with("schedule", pods.schedule.as_str())

@@ -26,7 +26,8 @@ pub fn begin() {
 
 /// The file of the command that this launch belongs to, for its other launches.
 pub fn path() -> Option<PathBuf> {
-    let ours = OURS.get().map(|file| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
+    let ours =
+        OURS.get().map(|file| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
     ours.map(PathBuf::from).or_else(|| env::var_os(NODES_FILE).map(PathBuf::from))
 }
 

@@ -211,12 +211,17 @@ fn environment(manifest: &Manifest, job_name: &str, is_relayed: bool) -> Vec<Map
             "1",
         ));
     }
-    let own = manifest.job.variables.iter().filter(|(name, _)| {
-        !OF_THIS_MACHINE.contains(&name.as_str())
-            && !pods.environment.iter().any(|(theirs, _)| theirs == name)
-    });
-    all.extend(own.chain(&pods.environment).map(|(name, value)| entry(name, value)));
+    all.extend(variables(manifest).map(|(name, value)| entry(name, value)));
     all
+}
+
+/// The variables of this shell that mean something in a pod, and those that were asked for.
+pub(super) fn variables<'a>(manifest: &'a Manifest) -> impl Iterator<Item = &'a (String, String)> {
+    let asked = &manifest.pods.environment;
+    let own = manifest.job.variables.iter().filter(|(name, _)| {
+        !OF_THIS_MACHINE.contains(&name.as_str()) && !asked.iter().any(|(theirs, _)| theirs == name)
+    });
+    own.chain(asked)
 }
 
 fn resources(manifest: &Manifest) -> Option<Map> {

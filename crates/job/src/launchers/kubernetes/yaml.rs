@@ -70,6 +70,14 @@ impl Map {
         self
     }
 
+    /// With another value of `key`.
+    pub(super) fn replaced(mut self, key: &str, value: impl Into<Node>) -> Map {
+        if let Some(entry) = self.0.iter_mut().find(|entry| entry.key == key) {
+            entry.value = value.into();
+        }
+        self
+    }
+
     /// With the list of `key` begun by `first`.
     pub(super) fn first_of(mut self, key: &str, first: Map) -> Map {
         if let Some(Entry { value: Node::List(all), .. }) =
