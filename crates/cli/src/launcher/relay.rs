@@ -197,6 +197,10 @@ impl Reader {
             if let Some((_, exit)) = self.lost.filter(|_| !guard.is_signalled()) {
                 return Ok(exit);
             }
+            // What ends one process before the run ends the others by a signal.
+            if let Some(why) = how.why.as_ref().filter(|_| !guard.is_signalled()) {
+                return Err(ExitError::new(Exit::RankLost, why.clone()).into());
+            }
             // If process 0 is busbw, it has printed why.
             let exit = if guard.is_signalled() { Exit::Interrupted } else { how.exit() };
             return match exit {

@@ -128,8 +128,14 @@ fn own_gains(report: &Report) -> String {
     }
     let mut text = String::from("# of which, by leaving out one at a time:\n");
     for own in &report.variables {
-        let gain = own.compared.as_ref().map_or("not measured".to_owned(), gain);
-        let _ = writeln!(text, "#   {}: {gain}", printable(&own.variable.to_string()));
+        let shown = match &own.compared {
+            None => "not measured".to_owned(),
+            Some(compared) if compared.interval.low > 0.0 => gain(compared),
+            Some(compared) => {
+                format!("{}, no gain of its own is shown: may be left out", gain(compared))
+            }
+        };
+        let _ = writeln!(text, "#   {}: {shown}", printable(&own.variable.to_string()));
     }
     text
 }
