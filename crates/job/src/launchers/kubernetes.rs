@@ -96,10 +96,9 @@ impl Launcher for Kubernetes {
         let made =
             kubectl.json(&["create", "-o", "json", "-f", "-"], &manifest.job().to_string())?;
         let objects = vec![format!("job/{name}")];
-        let rest =
-            belongings(&manifest, &made).map_err(anyhow::Error::from).and_then(|documents| {
-                kubectl.run(&["create", "-f", "-"], &documents).map_err(anyhow::Error::from)
-            });
+        let rest = belongings(&manifest, &made).and_then(|documents| {
+            kubectl.run(&["create", "-f", "-"], &documents).map_err(anyhow::Error::from)
+        });
         if let Err(why) = rest {
             // The Job takes along what was made of the rest. Where this fails its deadline ends it.
             let _ = kubectl.run(&["delete", "--wait=false", &objects[0]], "");
