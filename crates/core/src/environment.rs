@@ -21,6 +21,12 @@ pub const NO_RECORD: &str = "BUSBW_NO_RECORD";
 pub const INTERFACE: &str = "BUSBW_INTERFACE";
 /// A secret that only processes of a job know.
 pub const JOB_SECRET: &str = "BUSBW_JOB_SECRET";
+/// The number of pods of a job, each with one process.
+pub const PODS: &str = "BUSBW_PODS";
+/// A file that holds the coordinator's address, or will hold it.
+pub const COORDINATOR_FILE: &str = "BUSBW_COORDINATOR_FILE";
+/// A pod's termination message, instead of /dev/termination-log.
+pub const TERMINATION_LOG: &str = "BUSBW_TERMINATION_LOG";
 /// The hosts of a job in the order in which they are filled, set for its processes.
 pub const HOSTS: &str = "BUSBW_HOSTS";
 /// The file by which busbw's tuner chooses, with its hash: `FILE#sha256=<64 hex>`.
@@ -47,7 +53,7 @@ pub enum SetBy {
 }
 
 /// Every variable of the program with who sets it and what it does. The net plugin's own are in docs/plugin.md.
-pub const VARIABLES: [(&str, SetBy, &str); 17] = [
+pub const VARIABLES: [(&str, SetBy, &str); 20] = [
     (NCCL, SetBy::User, "the file of NCCL, such as /opt/nccl/lib/libnccl.so.2 (`--nccl`)"),
     (RCCL, SetBy::User, "the file of RCCL (`--nccl`)"),
     (CUDA, SetBy::User, "the file of CUDA's driver"),
@@ -69,6 +75,21 @@ pub const VARIABLES: [(&str, SetBy, &str); 17] = [
         JOB_SECRET,
         SetBy::User,
         "a secret that all processes of a job have, by which they authenticate; set by busbw with `--launcher` and -H",
+    ),
+    (
+        PODS,
+        SetBy::User,
+        "the number of pods of an indexed Job or a StatefulSet, each with one process ([launchers](launchers.md))",
+    ),
+    (
+        COORDINATOR_FILE,
+        SetBy::User,
+        "a file that holds the address of process 0, or will hold it, such as a pod's annotation in a downwardAPI volume; tried before MASTER_ADDR, at the port MASTER_PORT",
+    ),
+    (
+        TERMINATION_LOG,
+        SetBy::User,
+        "in a pod: the file of its termination message, /dev/termination-log where it is not set",
     ),
     (FAKE, SetBy::User, "for tests: a file with what settings do to the times of `--backend fake`"),
     (

@@ -6,6 +6,7 @@ mod accept;
 pub mod address;
 mod authentication;
 mod connect;
+mod coordinator_endpoints;
 pub mod framed_stream;
 mod heartbeats;
 mod hello;
