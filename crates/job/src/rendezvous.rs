@@ -129,6 +129,8 @@ pub enum ToWorker<A> {
     Heartbeat(Heartbeat),
     /// Waits are to be aborted.
     Abort,
+    /// What the job's end means, in a sentence, before its exit code.
+    Conclusion(String),
     /// The run has ended: the exit code of every process.
     Exit(Exit),
 }
