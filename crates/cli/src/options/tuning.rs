@@ -33,7 +33,7 @@ pub struct TuneArguments {
     )]
     pub trials: usize,
     /// A variable and the values to try: `NCCL_IB_TC=unset,106` [default: the usual ones]
-    #[arg(short = 'x', value_name = "NAME=VALUE,…")]
+    #[arg(short = 'x', value_name = "NAME=VALUE,…", allow_hyphen_values = true)]
     pub values: Vec<String>,
     /// Ask nothing: load GPUs and networks as if the answer were yes
     #[arg(long)]

@@ -121,6 +121,11 @@ impl Prepared {
         self.is_elsewhere.then(|| self.arguments.launching.placement(&["busbw".into()]))
     }
 
+    /// The net plugin that its words name.
+    pub(crate) fn net(&self) -> Option<&str> {
+        self.arguments.net.as_deref()
+    }
+
     /// The benchmark.
     pub(crate) fn benchmark(&self) -> Benchmark {
         self.benchmark

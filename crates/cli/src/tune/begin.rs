@@ -30,6 +30,8 @@ use crate::{
 /// the tuner's file has the rest.
 const ENVIRONMENT_SHARE: f64 = 0.5;
 const BY_CALL_SHARE: f64 = 0.3;
+/// The values that the user lists, by name.
+type Listed = BTreeMap<String, Vec<Option<String>>>;
 /// The variable that selects a net plugin.
 const NET_PLUGIN: &str = "NCCL_NET_PLUGIN";
 
@@ -43,12 +45,7 @@ pub(super) fn begin(
     weights: Option<Vec<(Call, f64)>>,
     job: &mut Job<'_>,
 ) -> Result<State> {
-    let mut listed = BTreeMap::new();
-    for list in &arguments.values {
-        let (name, values) =
-            sweep::read_values(list).map_err(|text| ExitError::new(Exit::Usage, text))?;
-        listed.entry(name).or_insert_with(Vec::new).extend(values);
-    }
+    let mut listed = listed(&arguments.values)?;
     say("the first launch is in your own environment: what there is, and how long one takes");
     let launched = job.launch(&[], &[], BATCHES)?;
     if job.is_interrupted() {
@@ -65,16 +62,17 @@ pub(super) fn begin(
     let records = trial::records(launched.launches);
     let first = records.first().context("the first launch kept no record")?;
     let (backend, ranks) = (first.run.plan.backend.name().to_owned(), first.run.plan.ranks());
-    let here = here::here(&records)?;
-    add_plugin(&here, job, &mut listed);
+    let mut here = here::here(&records)?;
+    add_plugin(&mut here, job, &mut listed);
     let nodes = records.iter().flat_map(|record| &record.library).find_map(nodes);
     let calls = trial::calls(&records);
     let parts = parts(job, &records, &here)?;
     let before = wrong(records);
     let by_call = has_calls(&here, arguments);
     let usage = |text: String| ExitError::new(Exit::Usage, text);
-    let (space, variables_left_out) = catalogue::space(&here, &here::present(), &listed)
-        .map_err(|error| usage(error.to_string()))?;
+    let present = here::present(job.net());
+    let (space, variables_left_out) =
+        catalogue::space(&here, &present, &listed).map_err(|error| usage(error.to_string()))?;
     let (rungs, rungs_left_out) = catalogue::rungs(&space, &variables_left_out);
     let share = if by_call { ENVIRONMENT_SHARE } else { 1.0 };
     let settings = |objective: Objective, strategy: Strategy, share: f64| Settings {
@@ -167,8 +165,39 @@ fn nodes(facts: &NcclFacts) -> Option<u32> {
     facts.communicators.iter().find_map(|communicator| communicator.nodes)
 }
 
-/// Lists busbw's net plugin among the values of the variable that selects one, where NCCL's own sockets join the ranks.
-fn add_plugin(here: &Here, job: &Job<'_>, listed: &mut BTreeMap<String, Vec<Option<String>>>) {
+/// The values that the user lists, by name. An option that is listed as not set stands for its default.
+fn listed(lists: &[String]) -> Result<Listed> {
+    let usage = |text: String| ExitError::new(Exit::Usage, text);
+    let mut listed = Listed::new();
+    for list in lists {
+        let (dashes, rest) =
+            list.strip_prefix("--").map_or(("", list.as_str()), |rest| ("--", rest));
+        let (name, mut values) = sweep::read_values(rest).map_err(usage)?;
+        if !dashes.is_empty() {
+            values.iter_mut().for_each(|value| {
+                value.get_or_insert_with(|| here::BUSBW.to_owned());
+            });
+        }
+        listed.entry(format!("{dashes}{name}")).or_default().extend(values);
+    }
+    catalogue::hold_names(listed.keys().map(String::as_str))
+        .map_err(|error| usage(error.to_string()))?;
+    Ok(listed)
+}
+
+/// Lists busbw's net plugin among the values of what selects one: of the option on the `net` backend, where another plugin joins
+/// the ranks; of NCCL's variable, where NCCL's own sockets do.
+fn add_plugin(here: &mut Here, job: &Job<'_>, listed: &mut Listed) {
+    if here.net_backend {
+        if !here.busbw_net {
+            let values = listed.entry(here::NET.to_owned()).or_default();
+            if values.is_empty() {
+                values.push(Some(here::BUSBW.to_owned()));
+            }
+            here.busbw_net = values.iter().flatten().any(|value| value == here::BUSBW);
+        }
+        return;
+    }
     let is_set = std::env::var_os(NET_PLUGIN).is_some() || listed.contains_key(NET_PLUGIN);
     if here.nccl.is_none() || !here.sockets || is_set || job.placement().is_some() {
         return;
