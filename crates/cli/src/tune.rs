@@ -6,6 +6,7 @@ mod by_call;
 mod conduct;
 mod forms;
 mod here;
+mod interfaces;
 mod job;
 mod load;
 mod mix;

@@ -20,7 +20,7 @@ use busbw_tune::{
     tuned::Part,
 };
 
-use super::{BATCHES, here, job::Job, state::State, trial, tuner_file};
+use super::{BATCHES, here, interfaces, job::Job, state::State, trial, tuner_file};
 use crate::{
     options::TuneArguments,
     sweep::{self, say},
@@ -66,8 +66,15 @@ pub(super) fn begin(
     add_plugin(&mut here, job, &mut listed);
     let nodes = records.iter().flat_map(|record| &record.library).find_map(nodes);
     let calls = trial::calls(&records);
-    let parts = parts(job, &records, &here)?;
-    let before = wrong(records);
+    let mut parts = parts(job, &records, &here)?;
+    let looked = interfaces::look(job, &here, &records)?;
+    let mut before = wrong(records);
+    if let Some((part, findings)) = looked {
+        // By the paths of one launch alone; launches by interface know more.
+        before.retain(|finding| finding.rule != "slow-paths");
+        before.splice(..0, findings);
+        parts.push(part);
+    }
     let by_call = has_calls(&here, arguments);
     let usage = |text: String| ExitError::new(Exit::Usage, text);
     let present = here::present(job.net());
