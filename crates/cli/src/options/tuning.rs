@@ -53,7 +53,7 @@ pub struct TuneArguments {
     /// Go on with an interrupted one: the file that it named [default: a new one]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["search", "values", "seed", "trials"])]
     pub resume: Option<PathBuf>,
-    /// Print what a tuner's file makes NCCL choose, and launch nothing [default: tune]
+    /// Print what a tuner's file, or that of a tuning by its id, makes NCCL choose, and launch nothing [default: tune]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["search", "resume"])]
     pub show: Option<PathBuf>,
     /// Of --show, for communicators of so many ranks [default: all]

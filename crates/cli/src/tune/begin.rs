@@ -20,7 +20,7 @@ use busbw_tune::{
     tuned::Part,
 };
 
-use super::{BATCHES, here, interfaces, job::Job, state::State, trial, tuner_file};
+use super::{BATCHES, basis::Basis, here, interfaces, job::Job, state::State, trial, tuner_file};
 use crate::{
     options::TuneArguments,
     sweep::{self, say},
@@ -47,25 +47,15 @@ pub(super) fn begin(
 ) -> Result<State> {
     let mut listed = listed(&arguments.values)?;
     say("the first launch is in your own environment: what there is, and how long one takes");
-    let launched = job.launch(&[], &[], BATCHES)?;
-    if job.is_interrupted() {
-        let text = "interrupted in the first launch: nothing is known yet";
-        return Err(ExitError::new(Exit::Interrupted, text).into());
-    }
-    if let Some((code, text)) = launched.launches.iter().find_map(|one| one.failure.as_ref()) {
-        let exit = [Exit::Usage, Exit::Timeout, Exit::Impossible, Exit::WrongData];
-        let exit = exit.into_iter().find(|exit| exit.code() == *code).unwrap_or(Exit::Library);
-        let text = format!("without any tuning it fails, repair that first: {text}");
-        return Err(ExitError::new(exit, text).into());
-    }
-    let first_s = launched.took_s;
-    let records = trial::records(launched.launches);
+    let (records, first_s) = first_launch(job)?;
     let first = records.first().context("the first launch kept no record")?;
     let (backend, ranks) = (first.run.plan.backend.name().to_owned(), first.run.plan.ranks());
     let mut here = here::here(&records)?;
     add_plugin(&mut here, job, &mut listed);
     let nodes = records.iter().flat_map(|record| &record.library).find_map(nodes);
     let calls = trial::calls(&records);
+    let present = here::present(job.net());
+    let basis = Basis::of(&records, &here, &present);
     let mut parts = parts(job, &records, &here)?;
     let looked = interfaces::look(job, &here, &records)?;
     let mut before = wrong(records);
@@ -77,7 +67,6 @@ pub(super) fn begin(
     }
     let by_call = has_calls(&here, arguments);
     let usage = |text: String| ExitError::new(Exit::Usage, text);
-    let present = here::present(job.net());
     let (space, variables_left_out) =
         catalogue::space(&here, &present, &listed).map_err(|error| usage(error.to_string()))?;
     let (rungs, rungs_left_out) = catalogue::rungs(&space, &variables_left_out);
@@ -108,10 +97,51 @@ pub(super) fn begin(
         state.by_call = Some(search);
     }
     (state.parts, state.before, state.nodes) = (parts, before, nodes);
+    state.basis = Some(basis);
     (state.backend, state.ranks, state.first_s) = (backend, ranks, first_s);
     state.nccl = here.nccl.map(|version| version.to_string());
     (state.variables_left_out, state.rungs_left_out) = (variables_left_out, rungs_left_out);
     Ok(state)
+}
+
+/// A launch in the user's own environment: its records, and the seconds that it took.
+fn first_launch(job: &mut Job<'_>) -> Result<(Vec<Folded>, f64)> {
+    let launched = job.launch(&[], &[], BATCHES)?;
+    if job.is_interrupted() {
+        let text = "interrupted in the first launch: nothing is known yet";
+        return Err(ExitError::new(Exit::Interrupted, text).into());
+    }
+    if let Some((code, text)) = launched.launches.iter().find_map(|one| one.failure.as_ref()) {
+        let exit = [Exit::Usage, Exit::Timeout, Exit::Impossible, Exit::WrongData];
+        let exit = exit.into_iter().find(|exit| exit.code() == *code).unwrap_or(Exit::Library);
+        let text = format!("without any tuning it fails, repair that first: {text}");
+        return Err(ExitError::new(exit, text).into());
+    }
+    Ok((trial::records(launched.launches), launched.took_s))
+}
+
+/// Refuses to go on where NCCL, the hosts or the environment are not those of the beginning, by a launch without any tuning.
+///
+/// # Errors
+/// They differ, or the launch fails.
+pub(super) fn as_it_was(state: &State, job: &mut Job<'_>) -> Result<()> {
+    let Some(basis) = &state.basis else { return Ok(()) };
+    let refused = |differs: String| {
+        let text = format!(
+            "--resume: its launches cannot be compared with those of now. {differs}. Restore that, or begin a new tuning"
+        );
+        ExitError::new(Exit::Usage, text)
+    };
+    let present = here::present(job.net());
+    if let Some(differs) = basis.other_environment(&present) {
+        return Err(refused(differs).into());
+    }
+    say("a launch in your own environment: whether all is as it was");
+    let (records, _) = first_launch(job)?;
+    match basis.other_place(&Basis::of(&records, &here::here(&records)?, &present)) {
+        Some(differs) => Err(refused(differs).into()),
+        None => Ok(()),
+    }
 }
 
 /// The weights of the calls that were measured: each size counts for the nearest of them.
