@@ -27,6 +27,8 @@ launched() { # COMMAND WORD...
 net="--gpus-per-node 0 --backend net"
 small="-b 8 -e 64 -f 2 -n 5 --batches 1"
 endless="-N 0 -b 8 -e 8 -n 5"
+# Seconds after which a run is taken to hang: a busy machine is slow.
+limit=200
 # What is there of runs: NAMESPACE [CLUSTER]. What Kubernetes itself puts into a namespace is no run's.
 objects() {
   "$programs/bin/kubectl" --kubeconfig "${2:-$cluster}/admin.conf" --namespace "${1:-least}" get \
@@ -54,7 +56,7 @@ judge() {
     *) [ "$have" = "$rows" ] || why+=", $have rows, not $rows" ;;
   esac
   [ -z "$text" ] || grep -aqE -e "$text" "$folder/err" || why+=", stderr lacks: $text"
-  left=$(gone "${7:-least}" 10 "${8-}") || why+=", left: $left"
+  left=$(gone "${7:-least}" 30 "${8-}") || why+=", left: $left"
   if [ -z "$why" ]; then verdict ok "$name"; else
     verdict FAILED "$name" "${why#, }"
     tail -n 5 "$folder/err"
@@ -62,7 +64,7 @@ judge() {
 }
 # run NAME CODE ROWS TEXT COMMAND WORD...
 run() {
-  timeout 100 bash -c 'launched "$@"' - "${@:5}" >"$work/out" 2>"$work/err"
+  timeout "$limit" bash -c 'launched "$@"' - "${@:5}" >"$work/out" 2>"$work/err"
   judge "${@:1:4}" $? "$work" "${IN-}" "${ON-}"
 }
 # The same for what mostly waits: it runs beside the others until `settle`, in a namespace of its own.
@@ -71,7 +73,7 @@ later() { # as `run`
   local folder space="beside-$((${#waiting[@]} / 7))"
   folder=$(mktemp -d -p "$work")
   admin create namespace "$space" >"$folder/made" 2>&1
-  IN=$space CONF=$cluster/admin.conf timeout 100 bash -c 'launched "$@"' - "${@:5}" >"$folder/out" 2>"$folder/err" &
+  IN=$space CONF=$cluster/admin.conf timeout "$limit" bash -c 'launched "$@"' - "${@:5}" >"$folder/out" 2>"$folder/err" &
   waiting+=("$!" "$folder" "$space" "${@:1:4}")
 }
 settle() {
@@ -96,7 +98,7 @@ until_line() {
 endlessly() {
   launched all_reduce $net $endless "$@" >"$work/out" 2>"$work/err" &
   running=$!
-  until_line "$work/out" ' float ' 60
+  until_line "$work/out" ' float ' 100
 }
 # busbw itself, of a function in the background: the process below the shell that runs it.
 client() { pgrep -P "$1" -f "$program" || echo "$1"; }
