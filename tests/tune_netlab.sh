@@ -104,4 +104,6 @@ count collide "named;" 19 "the collision is named, and nothing else,"
 count healthy "; within" 19 "ends within 5 % of the best,"
 count slow "; within" 19 "ends within 5 % of the best,"
 count collide "; within" 19 "ends within 5 % of the best,"
+printf '%-7s ladders further from the best than 5 %%, where launches do not tell the two apart: %d of %d\n' "" \
+  "$(grep -c 'not tell apart' "$work/lines")" "$(grep -vc '; within' "$work/lines")"
 exit $failed

@@ -149,6 +149,8 @@ fn best(run: &Summary) -> String {
 /// How it ended; of a sweep or a tuning, how many launches there were.
 fn verdict(run: &Summary) -> String {
     match run.launches {
+        // Launches of a tuning under way are not counted.
+        Some(0) if run.is_tuning => format!("{}; tuning", run.verdict),
         Some(launches) => {
             format!(
                 "{}; {}, {}",

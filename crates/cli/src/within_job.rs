@@ -10,10 +10,9 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 use busbw_core::exit::Exit;
+use busbw_runner::launch::print_error;
 
 pub(crate) use leader::Leader;
-
-use busbw_runner::launch::print_error;
 
 use crate::options;
 

@@ -182,3 +182,27 @@ fn a_rung_of_another_space_is_refused() {
     let error = Search::new(landscape.space.clone(), settings).unwrap_err().to_string();
     assert!(error.contains("rung algorithm") && error.contains("NCCL_ALGO"), "{error}");
 }
+
+#[test]
+fn one_disturbed_launch_does_not_hide_a_gain() {
+    let (_, whole) = climb(3, Kind::Common);
+    let number = whole.climbed().iter().position(|rung| !rung.kept.is_empty()).unwrap();
+    let mut landscape = Landscape::draw(3, Kind::Common);
+    let mut search = ladder(&landscape, rungs(&landscape.space), 1_000);
+    let mut is_disturbed = false;
+    while let Some(trial) = search.pending().first().cloned() {
+        let (mut outcome, took_s) = landscape.launch(&trial);
+        // A rung is listed from its screening's end on: this is its comparison.
+        let is_compared = search.climbed().len() == number + 1;
+        if is_compared && trial.purpose == Purpose::Rung(1) && !is_disturbed {
+            is_disturbed = true;
+            if let Outcome::Measured(times) = &mut outcome {
+                times.iter_mut().flat_map(|one| &mut one.seconds).for_each(|one| *one *= 20.0);
+            }
+        }
+        search.report(trial.id, outcome, took_s).unwrap();
+    }
+    let rung = &search.climbed()[number];
+    assert_eq!(rung.kept, whole.climbed()[number].kept);
+    assert_eq!(rung.compared.unwrap().launches, (10, 10));
+}

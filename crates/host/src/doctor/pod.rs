@@ -1,7 +1,6 @@
 //! What a pod lacks so that NCCL fails there, or goes over sockets and says nothing of it: said before a run.
 //! Not the whole preflight, which asks the driver, too.
 
-use busbw_core::finding::Severity;
 use busbw_ffi::search::Environment;
 
 use super::{Node, memory, verbs};
@@ -18,7 +17,7 @@ pub fn lacking(root: Root, environment: Environment, gpus: usize) -> Vec<String>
     let node = Node { root, environment, driver, pci, rdma, nccl: Vec::new() };
     let mut found = verbs::check(&node);
     found.extend([memory::locked(&node), memory::shared(&node, gpus)]);
-    let wrong = found.iter().filter(|finding| finding.severity == Severity::Error);
+    let wrong = found.iter().filter(|finding| finding.severity.is_wrong());
     wrong.map(|finding| format!("this pod lacks what NCCL needs: {finding}")).collect()
 }
 

@@ -58,7 +58,7 @@ pub fn check(node: &Node) -> Vec<Finding> {
 }
 
 fn no_verbs(node: &Node) -> Finding {
-    ABOUT.error(
+    ABOUT.slow(
         "RDMA",
         format!("{} RDMA devices are given, and {VERBS} is not found", node.rdma.len()),
         &Advice {
@@ -70,7 +70,7 @@ fn no_verbs(node: &Node) -> Finding {
 }
 
 fn no_provider(driver: &str, provider: &str) -> Finding {
-    ABOUT.error(
+    ABOUT.slow(
         driver,
         format!("{VERBS} is there, and its provider for {driver}, lib{provider}-rdmav*.so, is not"),
         &Advice {

@@ -60,11 +60,8 @@ impl Finder {
             None => self.names(first, resolve),
         };
         match told {
-            Ok(told) => known.told = told.flatten().map(|ip| (ip, first.port).into()),
+            Ok(told) => known.told = told.map(|ip| (ip, first.port).into()),
             Err(why) => known.missing.push(why),
-        }
-        if let (Some(file), None, true) = (&first.file, known.told, known.missing.is_empty()) {
-            known.missing.push(format!("{COORDINATOR_FILE}={} is empty", file.display()));
         }
         known
     }
@@ -79,7 +76,9 @@ impl Finder {
             let (sender, answer) = mpsc::channel();
             let (hosts, port) = (first.hosts.clone(), first.port);
             // Nobody waits for it: it ends with the process.
-            thread::spawn(move || sender.send(resolve(&hosts, port)).is_ok());
+            // Without a thread the channel ends, and a later attempt tries again.
+            let names = thread::Builder::new().name("names".to_owned());
+            let _ = names.spawn(move || sender.send(resolve(&hosts, port)).is_ok());
             answer
         });
         match answer.recv_timeout(RESOLUTION_WAIT) {
@@ -112,15 +111,20 @@ pub(super) fn resolve(hosts: &[String], port: u16) -> Known {
     known
 }
 
-/// The address in a file; none while it is empty.
-fn in_file(path: &Path) -> Result<Option<IpAddr>, String> {
+/// The address in a file, or why there is none (yet).
+fn in_file(path: &Path) -> Result<IpAddr, String> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(MAX_FILE).read_to_string(&mut text))
         .map_err(|error| format!("cannot read {COORDINATOR_FILE}={}: {error}", path.display()))?;
-    address(&text).map_err(|text| {
-        format!("{COORDINATOR_FILE}={} holds {text:?}, which is no IP address", path.display())
-    })
+    match address(&text) {
+        Ok(Some(ip)) => Ok(ip),
+        Ok(None) => Err(format!("{COORDINATOR_FILE}={} is empty", path.display())),
+        Err(text) => Err(format!(
+            "{COORDINATOR_FILE}={} holds {text:?}, which is no IP address",
+            path.display()
+        )),
+    }
 }
 
 fn address(text: &str) -> Result<Option<IpAddr>, &str> {

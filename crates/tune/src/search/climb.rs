@@ -2,7 +2,8 @@
 //! Not which rungs there are (`catalogue`), and not the final comparison, which has the last word (`finals`).
 //!
 //! A rung's steps are screened with two launches each; the best of them and what was kept before it then run in turns again, five
-//! fresh launches a side, and the step is kept where the interval of its gain is above 0 and the gain is worth it. The
+//! fresh launches a side, and the step is kept where the interval of its gain is above 0 and the gain is worth it. Where it seems
+//! worth it and that does not decide, five more a side follow: one launch that was disturbed hides any gain from five. The
 //! launches of the screening do not count for that: they chose the step for being fast.
 
 use busbw_stats::median;
@@ -18,12 +19,14 @@ use crate::{
 
 /// Launches of each step that only choose the step which is compared; one each where the budget has no more.
 const SCREENING_LAUNCHES: usize = 2;
-/// Launches a side of the comparison. Five against five that do not overlap have p = 0.008.
+/// Launches a side of each look of the comparison. Five against five that do not overlap have p = 0.008.
 const LAUNCHES: usize = 5;
+/// Looks at the comparison, at most.
+const LOOKS: usize = 2;
 /// What the best step must promise to be compared, as a fraction.
 const PROMISE: f64 = 0.01;
-/// A step is kept where the interval decides: this p-value belongs to it.
-const KEEPS_BELOW: f64 = 0.05;
+/// A step is kept where the interval decides: this p-value belongs to it, and the looks share it (Bonferroni).
+const KEEPS_BELOW: f64 = 0.05 / LOOKS as f64;
 
 /// A rung of the ladder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -210,6 +213,11 @@ impl Search {
 
     fn ask_rung(&mut self, mut climb: Climb, stage: Stage, launches: usize) {
         (climb.stage, climb.first_trial) = (stage, self.asked);
+        self.ask_sides(climb, launches);
+    }
+
+    /// Asks for launches of the present stage, beside those that it had.
+    fn ask_sides(&mut self, climb: Climb, launches: usize) {
         for side in finals::in_turns(0..climb.sides.len(), launches) {
             self.ask(climb.sides[side].clone(), Purpose::Rung(side));
         }
@@ -284,6 +292,14 @@ impl Search {
                 let is_kept = compared.is_some_and(|one| {
                     one.interval.low > 0.0 && one.gain >= MIN_GAIN && one.p < KEEPS_BELOW
                 });
+                let is_open = compared.is_some_and(|one| {
+                    let had = one.launches.0.min(one.launches.1);
+                    !is_kept && one.gain >= MIN_GAIN && had < LOOKS * LAUNCHES
+                });
+                if is_open && self.trials_left() >= 2 * (LAUNCHES + finals::MIN_LAUNCHES) {
+                    self.ask_sides(climb, LAUNCHES);
+                    return;
+                }
                 let chosen = climb.sets.get(climb.chosen).cloned().unwrap_or_default();
                 if let Some(last) = climb.climbed.last_mut() {
                     last.compared = compared;
