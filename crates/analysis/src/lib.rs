@@ -8,6 +8,8 @@ pub mod check;
 pub mod comparison;
 /// What a measurement says.
 pub mod explain;
+/// Interfaces that are slow, or that share a link.
+pub mod interfaces;
 /// A machine that a word of the command line names.
 pub mod machine_argument;
 /// What others measured.

@@ -2,7 +2,7 @@
 //! Not this machine (`busbw-host`), and not its limits.
 
 mod form;
-mod of_run;
+pub(crate) mod of_run;
 mod of_topology_dump;
 
 use std::{

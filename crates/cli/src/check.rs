@@ -22,6 +22,7 @@ use busbw_analysis::{
     explain::Hardware,
 };
 use busbw_core::exit::{Exit, ExitError};
+use busbw_host::termination_message;
 use busbw_render::answer::{answer, json_line};
 use busbw_store as store;
 use std::io::Write;
@@ -41,14 +42,19 @@ use stages::Machines;
 pub fn run(arguments: &CheckingArguments, args: &[OsString]) -> Result<Exit> {
     let checked = || {
         within_job::lead(args, |leader| {
-            check(arguments, args, leader).or_else(|error| untold(arguments, error))
+            check(arguments, args, leader).or_else(|error| untold(arguments, leader, error))
         })
     };
     // A mistake of this program must not hold up a job either.
     let ended = catch_unwind(AssertUnwindSafe(checked)).unwrap_or_else(|_| {
         Err(anyhow!("it ended in a panic, whose message is above: please report it"))
     });
-    ended.or_else(|error| untold(arguments, error))
+    // Process 0 gave the job up before it could decide: that is no fault of a host either.
+    let ended = ended.and_then(|exit| match exit {
+        Exit::Ok | Exit::Internal | Exit::Usage | Exit::Interrupted => Ok(exit),
+        other => Err(anyhow!("process 0 of this job ended it with exit code {}", other.code())),
+    });
+    ended.or_else(|error| untold(arguments, None, error))
 }
 
 /// What becomes of a check that could not be made: processes of a launcher's job that do not find each other, a full
@@ -56,7 +62,11 @@ pub fn run(arguments: &CheckingArguments, args: &[OsString]) -> Result<Exit> {
 ///
 /// # Errors
 /// It is the user's own mistake.
-fn untold(arguments: &CheckingArguments, error: anyhow::Error) -> Result<Exit> {
+fn untold(
+    arguments: &CheckingArguments,
+    leader: Option<&Leader>,
+    error: anyhow::Error,
+) -> Result<Exit> {
     if let Some(text) = mistake(&error) {
         return Err(ExitError::new(Exit::Usage, text).into());
     }
@@ -66,7 +76,9 @@ fn untold(arguments: &CheckingArguments, error: anyhow::Error) -> Result<Exit> {
         true => "the job may start",
         false => "the job must not start (--fail-closed)",
     };
-    say(&format!("cannot tell, and {follows}: the check failed: {error:#}"));
+    let text = format!("cannot tell, and {follows}: the check failed: {error:#}");
+    say(&text);
+    conclude(leader, &text);
     Ok(exit(decision))
 }
 
@@ -114,6 +126,7 @@ fn check(
     if decision != Decision::Pass {
         say(&conclusion(&report));
     }
+    conclude(leader, &format!("{}\n{}", conclusion(&report), table(&report, false)));
     let printed = answer(|out, colour| match arguments.json {
         true => json_line(out, &report),
         false => out.write_all(table(&report, colour).as_bytes()),
@@ -123,6 +136,15 @@ fn check(
         say(&format!("{failed:#}"));
     }
     Ok(exit(decision))
+}
+
+/// Tells the verdict to whoever reads this pod's termination message, and those of the job's other pods.
+fn conclude(leader: Option<&Leader>, text: &str) {
+    let text = format!("busbw: {text}");
+    termination_message::write(&text);
+    if let Some(leader) = leader {
+        leader.conclude(&text);
+    }
 }
 
 /// The command's exit code.

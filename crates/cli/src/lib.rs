@@ -7,6 +7,7 @@ mod check;
 mod compare;
 mod completions_command;
 mod consent;
+mod copy_command;
 mod doctor_command;
 mod explain_command;
 mod host_resources;
@@ -40,7 +41,7 @@ mod within_job;
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
 use anyhow::Result;
-use busbw_core::exit::{Exit, ExitError, print_error};
+use busbw_core::exit::{Exit, ExitError};
 use busbw_job::launchers;
 pub use busbw_runner::embedded::Libraries;
 use busbw_runner::{backend, embedded, launch, request::Request};
@@ -55,7 +56,7 @@ pub fn main(plugins: Libraries) -> ExitCode {
             let _ = usage.print();
             return if usage.exit_code() == 0 { Exit::Ok } else { Exit::Usage };
         }
-        print_error(&error)
+        launch::print_error(&error)
     });
     ExitCode::from(exit.code())
 }
@@ -125,6 +126,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Check(arguments) => check::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Survey => survey::run(&args),
+        Command::CopyTo(folder) => copy_command::run(&folder),
         Command::Agent => launchers::agent(),
         Command::PluginRule { name, asked } => plugin::rule(&name, &asked),
         Command::PluginPartner { asked } => plugin::partner(&asked),

@@ -4,6 +4,7 @@
 mod prune;
 mod summary;
 mod times;
+mod tunings;
 
 use std::io::{self, Write};
 
@@ -43,6 +44,11 @@ pub fn run(arguments: &ListArguments) -> Result<Exit> {
     if !arguments.all {
         listed = folded(listed);
     }
+    for tuning in tunings::all() {
+        let place = listed.iter().position(|one| one.started() > tuning.started());
+        listed.insert(place.unwrap_or(listed.len()), tuning);
+    }
+    let is_empty = listed.is_empty();
     listed.retain(|one| arguments.takes(one, since));
     let mut pruned = Prune::default();
     if let Some(before) = before {
@@ -57,7 +63,7 @@ pub fn run(arguments: &ListArguments) -> Result<Exit> {
     if before.is_some() {
         return Ok(if pruned.finish(arguments.yes) { Exit::Ok } else { Exit::Internal });
     }
-    if paths.is_empty() {
+    if is_empty {
         print_remark("there is no run yet: a benchmark leaves one, such as busbw all_reduce");
     } else if listed.is_empty() {
         print_remark(&format!("none of {} matches", count(paths.len() as u64, "run")));
@@ -100,7 +106,11 @@ fn print(out: &mut impl Write, listed: &[Listed]) -> io::Result<()> {
                 run.started.clone(),
                 run.collective.clone(),
                 run.ranks.to_string(),
-                format!("{} ({})", run.host, run.device),
+                if run.is_tuning {
+                    "-".to_owned()
+                } else {
+                    format!("{} ({})", run.host, run.device)
+                },
                 backend(run),
                 run.rows.to_string(),
                 best(run),
@@ -136,13 +146,14 @@ fn best(run: &Summary) -> String {
     }
 }
 
-/// How it ended; of a sweep, how many launches there were.
+/// How it ended; of a sweep or a tuning, how many launches there were.
 fn verdict(run: &Summary) -> String {
     match run.launches {
         Some(launches) => {
             format!(
-                "{}; sweep, {}",
+                "{}; {}, {}",
                 run.verdict,
+                if run.is_tuning { "tuning" } else { "sweep" },
                 if launches == 1 { "1 launch".to_owned() } else { format!("{launches} launches") }
             )
         }

@@ -3,9 +3,9 @@
 
 use std::{
     ffi::OsString,
-    io::{Read, Write},
+    io::{self, Read, Write},
     process::{Command, Stdio},
-    sync::mpsc,
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
     time::{Duration, Instant},
 };
 
@@ -13,13 +13,17 @@ use anyhow::{Context, Result};
 use busbw_core::{
     exit::{Exit, ExitError},
     hidden_commands::SURVEY,
+    printable::Printable,
 };
 use busbw_ffi::{nvml, search};
 use busbw_host::{doctor::Node, machine, survey::Survey};
-use busbw_job::launchers::{self, Placement, job::Job};
+use busbw_job::launchers::{self, Loss, Placement, RunningJob, job::Job};
 use busbw_runner::launch;
 
 use crate::{options, within_job::Leader};
+
+/// How often it is looked whether the job can still answer.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// The program's part in each process: process 0, or the only one, prints all surveys as one line of JSON.
 ///
@@ -68,12 +72,15 @@ pub fn hosts(placement: &Placement, limit: Duration) -> Result<Vec<Survey>> {
     };
     let begun = Instant::now();
     let mut job = launcher.start(&job)?;
-    let answer = read_within(job.stdout(), limit);
-    if answer.is_none() {
+    let answer = match reading(job.stdout()) {
+        Some(text) => within(job.as_mut(), &text, limit),
+        None => Ok(None),
+    };
+    if !matches!(answer, Ok(Some(_))) {
         job.abandon();
     }
     let end = job.end();
-    let Some(text) = answer else {
+    let Some(text) = answer.map_err(|loss| ExitError::new(loss.exit, loss.text))? else {
         let text = format!(
             "the hosts of the job gave no survey within {} s: {}; start it on fewer hosts to find the one that does not answer",
             begun.elapsed().as_secs(),
@@ -119,8 +126,39 @@ pub(crate) fn of_job(leader: &Leader, limit: Duration) -> Result<Vec<Survey>> {
     surveys.with_context(|| format!("the survey of the job's hosts failed: {status}"))
 }
 
+/// What process 0 of a job prints until it ends; none if that takes longer than `limit`.
+///
+/// # Errors
+/// Why the job cannot go on.
+fn within(
+    job: &mut dyn RunningJob,
+    text: &Receiver<String>,
+    limit: Duration,
+) -> Result<Option<String>, Loss> {
+    let by = Instant::now() + limit;
+    loop {
+        for line in job.news() {
+            // Without a stderr there is nobody to tell.
+            let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {line}");
+        }
+        if let Some(loss) = job.lost() {
+            return Err(loss);
+        }
+        match text.recv_timeout(LOOK.min(by.saturating_duration_since(Instant::now()))) {
+            Ok(text) => return Ok(Some(text)),
+            Err(RecvTimeoutError::Timeout) if Instant::now() < by => {}
+            Err(_) => return Ok(None),
+        }
+    }
+}
+
 /// What process 0 prints until it ends; none if that takes longer than `limit`.
-fn read_within(mut stdout: impl Read + Send + 'static, limit: Duration) -> Option<String> {
+fn read_within(stdout: impl Read + Send + 'static, limit: Duration) -> Option<String> {
+    reading(stdout)?.recv_timeout(limit).ok()
+}
+
+/// Reads until the end, in a thread of its own.
+fn reading(mut stdout: impl Read + Send + 'static) -> Option<Receiver<String>> {
     let (sender, receiver) = mpsc::channel();
     // Left behind if the limit passes: it ends with the job's stdout.
     let reader = std::thread::Builder::new().name("survey".to_owned()).spawn(move || {
@@ -129,5 +167,5 @@ fn read_within(mut stdout: impl Read + Send + 'static, limit: Duration) -> Optio
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     reader.ok()?;
-    receiver.recv_timeout(limit).ok()
+    Some(receiver)
 }

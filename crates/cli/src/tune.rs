@@ -1,11 +1,13 @@
 //! `busbw tune`: what to set for this job on these machines, by a ladder of measured changes or by a search.
 //! Not the search itself (`busbw_tune`), and not one launch (`sweep::launch`).
 
+mod basis;
 mod begin;
 mod by_call;
 mod conduct;
 mod forms;
 mod here;
+mod interfaces;
 mod job;
 mod load;
 mod mix;
@@ -45,6 +47,11 @@ const BATCHES: u32 = 6;
 /// started or opened.
 pub fn run(arguments: &TuneArguments, args: &[OsString]) -> Result<Exit> {
     if let Some(file) = &arguments.show {
+        // A launcher starts every process so; the first one prints.
+        let launched = options::Environment::read(|name| std::env::var(name).ok()).launched;
+        if launched.is_some_and(|launched| launched.rank != 0) {
+            return Ok(Exit::Ok);
+        }
         return show_choices::run(file, arguments.ranks, arguments.nodes, arguments.json);
     }
     if arguments.yes {
@@ -67,7 +74,10 @@ fn tune(arguments: &TuneArguments, args: &[OsString], leader: Option<&Leader>) -
     load::may(&asked, &job, leader)?;
     let path = state::path(&asked, &job.plan().program)?;
     let mut state = match resumed {
-        Some(state) => state,
+        Some(state) => {
+            begin::as_it_was(&state, &mut job)?;
+            state
+        }
         None => begin::begin(&asked, args, weights, &mut job)?,
     };
     job.expect(state.first_s);

@@ -9,9 +9,11 @@ mod order;
 use std::ffi::OsString;
 
 use anyhow::Result;
-use busbw_core::exit::{Exit, print_error};
+use busbw_core::exit::Exit;
 
 pub(crate) use leader::Leader;
+
+use busbw_runner::launch::print_error;
 
 use crate::options;
 

@@ -21,6 +21,12 @@ pub const NO_RECORD: &str = "BUSBW_NO_RECORD";
 pub const INTERFACE: &str = "BUSBW_INTERFACE";
 /// A secret that only processes of a job know.
 pub const JOB_SECRET: &str = "BUSBW_JOB_SECRET";
+/// The number of pods of a job, each with one process.
+pub const PODS: &str = "BUSBW_PODS";
+/// A file that holds the coordinator's address, or will hold it.
+pub const COORDINATOR_FILE: &str = "BUSBW_COORDINATOR_FILE";
+/// A pod's termination message, instead of /dev/termination-log.
+pub const TERMINATION_LOG: &str = "BUSBW_TERMINATION_LOG";
 /// The hosts of a job in the order in which they are filled, set for its processes.
 pub const HOSTS: &str = "BUSBW_HOSTS";
 /// The file by which busbw's tuner chooses, with its hash: `FILE#sha256=<64 hex>`.
@@ -34,10 +40,6 @@ pub const SWEPT: &str = "BUSBW_SWEPT";
 /// A rank's assignment. Readable by the same user only, which the token in it needs.
 pub const RANK: &str = "BUSBW_RANK";
 
-/// Pods of a job in a cluster: processes in all.
-pub const PODS: &str = "BUSBW_PODS";
-/// A file that holds the address of process 0's pod, once it is known.
-pub const COORDINATOR_FILE: &str = "BUSBW_COORDINATOR_FILE";
 /// The name of this host in results, where the system's own is not the one that people know.
 pub const HOST: &str = "BUSBW_HOST";
 /// A file with the nodes of a command's first launch in a cluster, for its other launches.
@@ -57,7 +59,7 @@ pub enum SetBy {
 }
 
 /// Every variable of the program with who sets it and what it does. The net plugin's own are in docs/plugin.md.
-pub const VARIABLES: [(&str, SetBy, &str); 22] = [
+pub const VARIABLES: [(&str, SetBy, &str); 23] = [
     (NCCL, SetBy::User, "the file of NCCL, such as /opt/nccl/lib/libnccl.so.2 (`--nccl`)"),
     (RCCL, SetBy::User, "the file of RCCL (`--nccl`)"),
     (CUDA, SetBy::User, "the file of CUDA's driver"),
@@ -83,7 +85,7 @@ pub const VARIABLES: [(&str, SetBy, &str); 22] = [
     (
         PODS,
         SetBy::User,
-        "the number of pods of a job in a cluster, one process each; the pod's number is JOB_COMPLETION_INDEX",
+        "the number of pods of an indexed Job or a StatefulSet, each with one process ([launchers](launchers.md))",
     ),
     (
         HOST,
@@ -94,6 +96,16 @@ pub const VARIABLES: [(&str, SetBy, &str); 22] = [
         RENDEZVOUS_TIMEOUT,
         SetBy::User,
         "how many seconds the processes of a job wait for each other [default: 30, or -T]",
+    ),
+    (
+        COORDINATOR_FILE,
+        SetBy::User,
+        "a file that holds the address of process 0, or will hold it, such as a pod's annotation in a downwardAPI volume; tried before MASTER_ADDR, at the port MASTER_PORT",
+    ),
+    (
+        TERMINATION_LOG,
+        SetBy::User,
+        "in a pod: the file of its termination message, /dev/termination-log where it is not set",
     ),
     (FAKE, SetBy::User, "for tests: a file with what settings do to the times of `--backend fake`"),
     (
@@ -109,11 +121,6 @@ pub const VARIABLES: [(&str, SetBy, &str); 22] = [
     (HOSTS, SetBy::Busbw, "the hosts of -H, in the order in which they are filled"),
     (RELAYED, SetBy::Busbw, "1: this process's rows go to the busbw that started the job"),
     (SWEPT, SetBy::Busbw, "the variables that a sweep sets for this launch"),
-    (
-        COORDINATOR_FILE,
-        SetBy::Busbw,
-        "a file that holds the address of process 0's pod, once it is known",
-    ),
     (
         NODES_FILE,
         SetBy::Busbw,

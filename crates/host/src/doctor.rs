@@ -17,6 +17,8 @@ mod node;
 mod output;
 mod pcie;
 mod plugins;
+mod pod;
+mod verbs;
 mod xid;
 
 #[cfg(test)]
@@ -27,6 +29,7 @@ use busbw_core::finding::Finding;
 pub use fingerprint::{Difference, Fingerprint, compare};
 pub use node::Node;
 pub use output::Report;
+pub use pod::lacking;
 
 /// Runs all checks, topic by topic.
 pub fn check(node: &Node) -> Vec<Finding> {
@@ -37,6 +40,7 @@ pub fn check(node: &Node) -> Vec<Finding> {
         libraries::check,
         plugins::check,
         network::check,
+        verbs::check,
         pcie::check,
         isolation::check,
         gpudirect::check,

@@ -18,5 +18,7 @@ pub mod mps;
 pub mod recorded;
 /// What a host contributes to the preparation of a job on several.
 pub mod survey;
+/// What a pod's container says at its end.
+pub mod termination_message;
 /// The tree of devices of a host, and what it allows.
 pub mod topo;

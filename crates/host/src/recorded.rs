@@ -62,6 +62,7 @@ impl Recorded {
             node.pair(index);
             node.write(&format!("dev/infiniband/uverbs{index}"), "");
         }
+        node.write("usr/lib64/libibverbs.so.1", "");
         let gpus = (0..8).map(|index| Ok(gpu(index))).collect();
         node.driver = Ok(Driver {
             version: Reading::Value("580.82.07".to_owned()),

@@ -4,6 +4,8 @@
 mod coordinator;
 mod hosts;
 mod nodes;
+mod pods;
+mod variables;
 
 use std::ops::Range;
 
@@ -11,6 +13,8 @@ use busbw_core::environment::{INTERFACE, JOB_SECRET};
 use busbw_ffi::mpi::Launcher;
 
 pub use self::coordinator::CoordinatorAddress;
+pub(crate) use self::coordinator::bare;
+use self::variables::Numbers;
 
 /// One of a launcher's processes, by the launcher's variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,87 +45,12 @@ pub struct Launched {
     pub interface: Option<String>,
 }
 
-/// A launcher's variables. A name is empty where the launcher has none.
-struct LauncherVariables {
-    by: Launcher,
-    size: &'static str,
-    rank: &'static str,
-    local_size: &'static str,
-    local_rank: &'static str,
-    /// Together they identify a job.
-    job: &'static [&'static str],
-}
-
-/// The innermost launcher first: torchrun is started by others, mpirun and mpiexec by Slurm.
-const LAUNCHERS: [LauncherVariables; 7] = [
-    LauncherVariables {
-        // torch/distributed/elastic/agent/server/local_elastic_agent.py, _start_workers.
-        by: Launcher::Other,
-        size: "WORLD_SIZE",
-        rank: "RANK",
-        local_size: "LOCAL_WORLD_SIZE",
-        local_rank: "LOCAL_RANK",
-        job: &["TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"],
-    },
-    LauncherVariables {
-        by: Launcher::OpenMpi,
-        size: "OMPI_COMM_WORLD_SIZE",
-        rank: "OMPI_COMM_WORLD_RANK",
-        local_size: "OMPI_COMM_WORLD_LOCAL_SIZE",
-        local_rank: "OMPI_COMM_WORLD_LOCAL_RANK",
-        job: &["PMIX_NAMESPACE"],
-    },
-    LauncherVariables {
-        // Hydra; Slurm with --mpi=pmi2 sets PMI_JOBID, too.
-        by: Launcher::Hydra,
-        size: "PMI_SIZE",
-        rank: "PMI_RANK",
-        local_size: "MPI_LOCALNRANKS",
-        local_rank: "MPI_LOCALRANKID",
-        job: &["PMI_JOBID"],
-    },
-    LauncherVariables {
-        by: Launcher::Slurm,
-        size: "SLURM_STEP_NUM_TASKS",
-        rank: "SLURM_PROCID",
-        local_size: "",
-        local_rank: "SLURM_LOCALID",
-        job: &["SLURM_JOB_ID", "SLURM_STEP_ID"],
-    },
-    LauncherVariables {
-        by: Launcher::Hydra,
-        size: "MV2_COMM_WORLD_SIZE",
-        rank: "MV2_COMM_WORLD_RANK",
-        local_size: "MV2_COMM_WORLD_LOCAL_SIZE",
-        local_rank: "MV2_COMM_WORLD_LOCAL_RANK",
-        job: &[],
-    },
-    LauncherVariables {
-        by: Launcher::Other,
-        size: "PALS_SIZE",
-        rank: "PALS_RANKID",
-        local_size: "",
-        local_rank: "PALS_LOCAL_RANKID",
-        job: &["PALS_APID"],
-    },
-    // By hand, or another framework.
-    LauncherVariables {
-        by: Launcher::Other,
-        size: "WORLD_SIZE",
-        rank: "RANK",
-        local_size: "LOCAL_WORLD_SIZE",
-        local_rank: "LOCAL_RANK",
-        job: &["MASTER_ADDR", "MASTER_PORT"],
-    },
-];
-
 impl Launched {
     /// Reads the variables through `lookup`; none for a process without a launcher, or in a job of one process.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Launched> {
         let lookup = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
         let number = |name: &str| lookup(name)?.trim().parse::<usize>().ok();
-        let names = innermost(lookup)?;
-        let (size, rank) = (number(names.size)?, number(names.rank)?);
+        let Numbers { size, rank, variables, names, host } = Numbers::read(lookup)?;
         if size < 2 {
             return None;
         }
@@ -129,19 +58,22 @@ impl Launched {
         let nodes = if slurm { number("SLURM_STEP_NUM_NODES") } else { None };
         let job: Option<Vec<String>> = names.job.iter().map(|name| lookup(name)).collect();
         let secret = lookup(JOB_SECRET).or_else(|| lookup("OMPI_MCA_orte_precondition_transports"));
+        // One process a pod, which sees no other pod's processes and devices.
+        let (place, count) = if names.pod { (Some(0), Some(1)) } else { (None, None) };
         Some(Launched {
-            variables: format!("{}={size}, {}={rank}", names.size, names.rank),
+            variables,
             rank,
             size,
-            local_rank: number(names.local_rank)
+            local_rank: place
+                .or_else(|| number(names.local_rank))
                 .or_else(|| if slurm { number("SLURM_LOCALID") } else { None })
                 .or_else(|| number("LOCAL_RANK")),
-            local_size: number(names.local_size),
+            local_size: count.or_else(|| number(names.local_size)),
             by: names.by,
             one_host: nodes == Some(1) || number(names.local_size) == Some(size),
             job: job.filter(|parts| !parts.is_empty()).map(|parts| parts.join(" ")),
             secret,
-            coordinator: CoordinatorAddress::read(names.by, lookup),
+            coordinator: CoordinatorAddress::read(names, host, lookup),
             hosts: hosts::of_ours(size, lookup)
                 .or_else(|| hosts::of_slurm(size, lookup).filter(|_| slurm))
                 .unwrap_or_default(),
@@ -176,20 +108,9 @@ impl Launched {
 
     /// The variable by which a launcher tells that this is its only process, as NAME=value.
     pub fn sole_process(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
-        let names = innermost(&lookup)?;
-        let size = lookup(names.size)?;
-        (size.trim() == "1").then(|| format!("{}=1", names.size))
+        let numbers = Numbers::read(lookup)?;
+        (numbers.size == 1).then(|| format!("{}=1", numbers.names.size))
     }
-}
-
-/// The innermost launcher whose variables give the number of processes and this one's number.
-fn innermost(lookup: impl Fn(&str) -> Option<String>) -> Option<&'static LauncherVariables> {
-    let is_number = |name: &str| lookup(name).is_some_and(|n| n.trim().parse::<usize>().is_ok());
-    LAUNCHERS.iter().find(|names| {
-        let elastic = names.job.first() != Some(&"TORCHELASTIC_RUN_ID")
-            || lookup("TORCHELASTIC_RUN_ID").is_some();
-        elastic && is_number(names.size) && is_number(names.rank)
-    })
 }
 
 #[cfg(test)]
@@ -296,6 +217,145 @@ mod tests {
         assert_eq!(launched.job.as_deref(), Some("none node1 29500"));
         // Without torchrun's own variable they may be left over from somebody's profile.
         assert_eq!(read(&both[..8]).unwrap().size, 2);
+    }
+
+    /// What `env` shows in pods, beside KUBERNETES_SERVICE_HOST and the like.
+    mod pods {
+        use super::*;
+
+        const INDEXED_JOB: [(&str, &str); 5] = [
+            ("HOSTNAME", "bench-2"),
+            ("JOB_COMPLETION_INDEX", "2"),
+            ("BUSBW_PODS", "4"),
+            ("MASTER_ADDR", "bench-0.bench"),
+            ("MASTER_PORT", "29500"),
+        ];
+        /// Kubeflow's training-operator 1.8, nprocPerNode: 8.
+        const PYTORCH_JOB: [(&str, &str); 9] = [
+            ("MASTER_ADDR", "train-master-0"),
+            ("MASTER_PORT", "23456"),
+            ("WORLD_SIZE", "16"),
+            ("RANK", "1"),
+            ("PET_NNODES", "2"),
+            ("PET_NODE_RANK", "1"),
+            ("PET_NPROC_PER_NODE", "8"),
+            ("PET_MASTER_ADDR", "train-master-0"),
+            ("PET_MASTER_PORT", "23456"),
+        ];
+        /// Kubeflow Trainer 2, whose pods are an indexed Job's.
+        const TRAIN_JOB: [(&str, &str); 6] = [
+            ("JOB_COMPLETION_INDEX", "1"),
+            ("PET_NNODES", "4"),
+            ("PET_NPROC_PER_NODE", "auto"),
+            ("PET_NODE_RANK", "1"),
+            ("PET_MASTER_ADDR", "train-node-0-0.train"),
+            ("PET_MASTER_PORT", "29400"),
+        ];
+        const LEADER_WORKER_SET: [(&str, &str); 4] = [
+            ("HOSTNAME", "serve-0-3"),
+            ("LWS_LEADER_ADDRESS", "serve-0.serve.default"),
+            ("LWS_GROUP_SIZE", "4"),
+            ("LWS_WORKER_INDEX", "3"),
+        ];
+        const VOLCANO: [(&str, &str); 6] = [
+            ("HOSTNAME", "my-job-gpu-node-1"),
+            ("VC_TASK_INDEX", "1"),
+            ("VK_TASK_INDEX", "1"),
+            ("VC_GPU_NODE_HOSTS", "my-job-gpu-node-0.my-job,my-job-gpu-node-1.my-job"),
+            ("VC_GPU_NODE_NUM", "2"),
+            ("VC_NODE_HOSTS", "my-job-node-0.my-job,my-job-node-1.my-job"),
+        ];
+        const STATEFUL_SET: [(&str, &str); 4] = [
+            ("HOSTNAME", "ring-1"),
+            ("BUSBW_PODS", "3"),
+            ("MASTER_ADDR", "ring-0.ring"),
+            ("MASTER_PORT", "29500"),
+        ];
+
+        fn is(
+            variables: &[(&str, &str)],
+            (rank, size): (usize, usize),
+            at: (&str, u16),
+            told: &str,
+        ) {
+            let launched = read(variables).unwrap();
+            assert_eq!((launched.rank, launched.size), (rank, size), "{variables:?}");
+            assert_eq!((launched.local_rank, launched.local_size), (Some(0), Some(1)));
+            assert_eq!((launched.one_host, place(&launched)), (false, Some(at)));
+            assert_eq!(launched.variables, told);
+        }
+
+        #[test]
+        fn of_every_kind() {
+            let first = ("bench-0.bench", 29500);
+            is(&INDEXED_JOB, (2, 4), first, "BUSBW_PODS=4, JOB_COMPLETION_INDEX=2");
+            let first = ("train-master-0", 23456);
+            is(&PYTORCH_JOB, (1, 2), first, "PET_NNODES=2, PET_NODE_RANK=1");
+            let first = ("train-node-0-0.train", 29400);
+            is(&TRAIN_JOB, (1, 4), first, "PET_NNODES=4, PET_NODE_RANK=1");
+            let first = ("serve-0.serve.default", 29500);
+            is(&LEADER_WORKER_SET, (3, 4), first, "LWS_GROUP_SIZE=4, LWS_WORKER_INDEX=3");
+            let first = ("my-job-gpu-node-0.my-job", 29500);
+            is(&VOLCANO, (1, 2), first, "2 hosts in VC_GPU_NODE_HOSTS, VC_TASK_INDEX=1");
+            is(&STATEFUL_SET, (1, 3), ("ring-0.ring", 29500), "BUSBW_PODS=3, HOSTNAME=ring-1");
+        }
+
+        /// Whatever starts processes within a pod counts, not the pod's own numbers.
+        #[test]
+        fn the_innermost_launcher_counts() {
+            let with = |more: &[(&str, &str)]| read(&[&TRAIN_JOB[..], more].concat()).unwrap();
+            let torchrun = [
+                ("WORLD_SIZE", "32"),
+                ("RANK", "9"),
+                ("LOCAL_WORLD_SIZE", "8"),
+                ("LOCAL_RANK", "1"),
+                ("MASTER_ADDR", "train-node-0-0.train"),
+                ("MASTER_PORT", "29400"),
+            ];
+            let launched = with(&torchrun);
+            assert_eq!((launched.size, launched.rank, launched.local_rank), (32, 9, Some(1)));
+            let launched = with(&OPEN_MPI);
+            assert_eq!((launched.size, launched.by), (4, Launcher::OpenMpi));
+            assert!(launched.one_host);
+        }
+
+        #[test]
+        fn what_tells_no_number() {
+            // Nobody tells an indexed Job's pod how many there are.
+            assert_eq!(read(&INDEXED_JOB[..2]), None);
+            // Elastic: from two nodes to four.
+            assert_eq!(read(&[("PET_NNODES", "2:4"), ("PET_NODE_RANK", "0")]), None);
+            let named = |name| read(&[("BUSBW_PODS", "3"), ("HOSTNAME", name)]);
+            for name in ["ring", "ring-", "ring-3", "ring-x", "web-7d4b9c6f5-28961", "ring-+1"] {
+                assert_eq!(named(name), None, "{name}");
+            }
+            // Another task's list, and a pod that was renamed.
+            let volcano = |name| {
+                read(&[
+                    ("HOSTNAME", name),
+                    ("VC_TASK_INDEX", "1"),
+                    ("VC_NODE_HOSTS", "job-node-0.job,job-node-1.job"),
+                ])
+            };
+            assert!(volcano("job-node-1").is_some());
+            for name in ["job-gpu-node-1", "job-node-0", "node-1", "-1", "gpu17"] {
+                assert_eq!(volcano(name), None, "{name}");
+            }
+        }
+
+        /// A file tells the coordinator's address alone, or before a name.
+        #[test]
+        fn a_file_tells_the_address() {
+            let file = ("BUSBW_COORDINATOR_FILE", "/etc/podinfo/coordinator");
+            let of = |variables: &[(&str, &str)]| {
+                let first = read(&[variables, &[file]].concat()).unwrap().coordinator.unwrap();
+                assert_eq!(first.file.as_deref(), Some(std::path::Path::new(file.1)));
+                (first.hosts.join(" "), first.port)
+            };
+            assert_eq!(of(&INDEXED_JOB[..3]), (String::new(), 29500));
+            assert_eq!(of(&INDEXED_JOB), ("bench-0.bench".to_owned(), 29500));
+            assert_eq!(read(&INDEXED_JOB[..3]).unwrap().coordinator, None);
+        }
     }
 
     #[test]

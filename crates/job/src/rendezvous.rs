@@ -6,6 +6,7 @@ mod accept;
 pub mod address;
 mod authentication;
 mod connect;
+mod coordinator_endpoints;
 pub mod framed_stream;
 mod heartbeats;
 mod hello;
@@ -131,6 +132,8 @@ pub enum ToWorker<A> {
     Heartbeat(Heartbeat),
     /// Waits are to be aborted.
     Abort,
+    /// What the job's end means, in a sentence, before its exit code.
+    Conclusion(String),
     /// The run has ended: the exit code of every process.
     Exit(Exit),
 }

@@ -107,9 +107,12 @@ fn set(sets: &[Assignment]) -> String {
     }
 }
 
-/// Lines for a shell that set these; none of none.
+/// Lines for a shell that set these, and a comment for an option of the command; none of none.
 fn exports(sets: &[Assignment]) -> Option<String> {
     let lines = sets.iter().map(|one| match &one.value {
+        Some(value) if one.is_option() => {
+            format!("# an option of busbw's command: {} {}", one.name, quoted(value))
+        }
         Some(value) => format!("export {}={}", one.name, quoted(value)),
         None => format!("unset {}", one.name),
     });

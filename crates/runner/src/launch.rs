@@ -39,9 +39,8 @@ use crate::{
     request::Request,
 };
 use busbw_core::environment::{self, RELAYED, SWEPT};
-use busbw_core::exit::ExitError;
-use busbw_core::exit::print_error;
-use busbw_host::machine;
+use busbw_core::exit::{self, ExitError};
+use busbw_host::{machine, termination_message};
 pub use busbw_job::rendezvous::{self, RendezvousServer, end_with_parent};
 use busbw_job::{heartbeat::EventLoop, launched::Launched};
 use busbw_store as store;
@@ -77,6 +76,12 @@ pub fn run(request: Request, alone: Option<&str>, args: &[OsString]) -> Result<E
         end_with_parent();
     }
     supervise(request, args, None)
+}
+
+/// Says on stderr, and in a pod's termination message, what went wrong, and how the program ends for it.
+pub fn print_error(error: &anyhow::Error) -> Exit {
+    termination_message::write(&format!("busbw: {error:#}"));
+    exit::print_error(error)
 }
 
 fn supervise(

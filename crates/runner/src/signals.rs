@@ -42,13 +42,21 @@ impl Guard {
     /// # Errors
     /// When the handlers cannot be installed.
     pub fn watch() -> Result<Guard> {
+        Guard::watch_within(EXIT_TIMEOUTS)
+    }
+
+    /// The same with other times, where what was started elsewhere takes longer to end.
+    ///
+    /// # Errors
+    /// When the handlers cannot be installed.
+    pub fn watch_within(timeouts: [Duration; 2]) -> Result<Guard> {
         let mut signals = Signals::new(terminating()).context("cannot install signal handlers")?;
         let guard = Guard::default();
         let passing = guard.clone();
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
-                let mut timeout = EXIT_TIMEOUTS.into_iter();
+                let mut timeout = timeouts.into_iter();
                 for signal in &mut signals {
                     if let Some(timeout) = timeout.next() {
                         exit_after(timeout);

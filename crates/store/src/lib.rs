@@ -14,6 +14,8 @@ mod reader;
 mod writer;
 
 pub use environment::{environment, masked, shown};
-pub use paths::{find, find_result, last, launches_of, new_path, new_result_path, sweep_of};
+pub use paths::{
+    find, find_result, last, launches_of, new_path, new_result_path, results, sweep_of,
+};
 pub use reader::{ReadError, parse, read};
 pub use writer::{Writer, write_private};

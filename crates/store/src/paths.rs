@@ -51,6 +51,21 @@ pub fn find_result(id: &Path) -> Result<PathBuf> {
     if path.is_file() { Ok(path) } else { bail!("there is no result {}", path.display()) }
 }
 
+/// The results in the data folder, in the order of their ids.
+///
+/// # Errors
+/// There is no data folder.
+pub fn results() -> Result<Vec<PathBuf>> {
+    let Ok(entries) = fs::read_dir(data_folder()?.join("sweeps")) else { return Ok(Vec::new()) };
+    let mut paths: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json") && path.is_file())
+        .collect();
+    paths.sort();
+    Ok(paths)
+}
+
 /// The records of the launches of a sweep, by its id.
 ///
 /// # Errors

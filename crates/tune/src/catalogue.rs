@@ -34,6 +34,8 @@ pub struct Here {
     pub sockets: bool,
     /// Whether ranks are joined by busbw's net plugin.
     pub busbw_net: bool,
+    /// Whether an option of the command names the net plugin: the `net` backend.
+    pub net_backend: bool,
     /// Whether ranks of a node are joined by NVLink switches.
     pub nvlink: bool,
     /// Whether the job has collectives that NCCL has algorithms for.
@@ -45,9 +47,9 @@ pub struct Here {
 /// A row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The variable's name.
+    /// The variable's name, or the option's with its dashes.
     pub name: &'static str,
-    /// What it needs here: `any`, `network`, `rdma`, `sockets`, `nvlink`, `busbw_net`.
+    /// What it needs here: `any`, `network`, `rdma`, `sockets`, `nvlink`, `busbw_net`, `net_backend`.
     pub place: &'static str,
     /// The operations that it changes: `all`, `collectives`, `messages`.
     pub operations: &'static str,
@@ -160,7 +162,10 @@ fn row(line: &'static str) -> Option<Row> {
         kept: kind == "kept",
         values: words.split_whitespace().map(value).collect::<Option<_>>()?,
         accepts: Accepts::read(accepts)?,
-        needs: if needs == "-" { Vec::new() } else { vec![RowNeed::read(needs)?] },
+        needs: match needs {
+            "-" => Vec::new(),
+            needs => needs.split_whitespace().map(RowNeed::read).collect::<Option<_>>()?,
+        },
         since: if since == "-" { None } else { Some(since.parse().ok()?) },
         cost,
         source,
@@ -220,6 +225,7 @@ impl Row {
             "sockets" => here.sockets,
             "nvlink" => here.nvlink,
             "busbw_net" => here.busbw_net,
+            "net_backend" => here.net_backend,
             _ => true,
         };
         let is_used = match self.operations {
@@ -243,6 +249,19 @@ impl Row {
     }
 }
 
+/// Refuses lists of what is not in the table, or is not set for all calls alike: no launch is needed to know.
+///
+/// # Errors
+/// The first of them.
+pub fn hold_names<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Result<(), CatalogueError> {
+    if let Some(name) = names.clone().find(|name| BY_CALL.contains(name)) {
+        return Err(CatalogueError::ByCall(name.to_owned()));
+    }
+    let rows = rows();
+    let unknown = names.into_iter().find(|name| rows.iter().all(|row| row.name != *name));
+    unknown.map_or(Ok(()), |name| Err(CatalogueError::Unknown(name.to_owned())))
+}
+
 /// The space to search here, and what is left out of it. `present` is the environment without tuning; `listed` has
 /// the values that the user lists for a variable, in place of the table's.
 ///
@@ -254,12 +273,7 @@ pub fn space(
     listed: &BTreeMap<String, Vec<Option<String>>>,
 ) -> Result<(Space, Vec<Waived>), CatalogueError> {
     let rows = rows();
-    if let Some(name) = listed.keys().find(|name| BY_CALL.contains(&name.as_str())) {
-        return Err(CatalogueError::ByCall(name.clone()));
-    }
-    if let Some(name) = listed.keys().find(|name| rows.iter().all(|row| row.name != **name)) {
-        return Err(CatalogueError::Unknown(name.clone()));
-    }
+    hold_names(listed.keys().map(String::as_str))?;
     let mut variables: Vec<Variable> = Vec::new();
     let mut waived = Vec::new();
     for row in &rows {

@@ -44,13 +44,22 @@ pub struct Need {
     pub levels: Vec<usize>,
 }
 
-/// One variable of an environment, set or removed; what a trial adds to the user's own environment.
+/// One variable of an environment, set or removed, or one option of the command; what a trial adds to the user's own
+/// environment and command line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The variable's name.
+    /// The variable's name, or the option's with its dashes.
     pub name: String,
     /// Its value; `None` where the variable is removed.
     pub value: Option<String>,
+}
+
+impl Assignment {
+    /// Whether it is an option of the command, rather than a variable of the environment.
+    #[must_use]
+    pub fn is_option(&self) -> bool {
+        self.name.starts_with("--")
+    }
 }
 
 impl fmt::Display for Assignment {

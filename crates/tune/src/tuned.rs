@@ -40,7 +40,7 @@ pub struct Tuned {
     pub interrupted: bool,
     /// What was measured before the first change, part by part.
     pub parts: Vec<Part>,
-    /// What was wrong with the first launch, in the user's own environment.
+    /// What was wrong before the first change, in the user's own environment.
     pub before: Vec<Finding>,
     /// Variables that were not tried, and why.
     pub variables_left_out: Vec<Waived>,

@@ -70,7 +70,7 @@ pub(crate) fn of_run(run: &Measurement) -> Option<(Machine, Vec<String>)> {
 
 /// Whether two ranks have one GPU: they take turns on it, so that no limit of a link holds. An address without its domain may be
 /// that of several GPUs (Grace Hopper: bus 1 of each domain).
-fn ranks_share_gpus(run: &Measurement) -> bool {
+pub(crate) fn ranks_share_gpus(run: &Measurement) -> bool {
     let mut seen = BTreeSet::new();
     let whole = run.devices.iter().filter(|device| device.address.contains(':'));
     whole.into_iter().any(|device| !seen.insert((&device.host, device.device, &device.address)))

@@ -99,6 +99,14 @@ fn the_ladder_finds_both_settings_and_survives_what_fails() {
     let said = String::from_utf8_lossy(&output.stderr);
     let kept = said.lines().find_map(|line| line.split_once("again: busbw show ")).unwrap().1;
     assert_eq!(json(&bed.run(&format!("show {kept} --json"))), tuned);
+    let id = Path::new(kept).file_stem().unwrap().to_str().unwrap();
+    assert_eq!(json(&bed.run(&format!("show {id} --json"))), tuned);
+    let listed = bed.run("list");
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    assert!(listed.contains("ok; tuning") && listed.contains(id), "{listed}");
+    let choices = bed.run(&format!("tune --show {id}"));
+    let why = String::from_utf8_lossy(&choices.stderr);
+    assert!(why.contains("made no tuner's file"), "{why}");
     let table = bed.run(&format!("show {kept}"));
     let table = String::from_utf8_lossy(&table.stdout);
     assert!(table.contains("export NCCL_BUFFSIZE=8388608"), "{table}");
@@ -164,6 +172,15 @@ fn an_interrupted_ladder_goes_on_to_the_same_end() {
     assert!(cut["outcome"].is_null());
     let again = rest.iter().find_map(|line| line.split_once("--resume ")).unwrap().1;
 
+    let mut other = bed.command(&format!("tune --resume {again} --json"));
+    let other = other.env("NCCL_BUFFSIZE", "1048576").output().unwrap();
+    let why = String::from_utf8_lossy(&other.stderr);
+    assert_eq!(other.status.code(), Some(2), "{why}");
+    assert!(why.contains("it began with not set, and now it is NCCL_BUFFSIZE=1048576"), "{why}");
+    let listed = bed.run("list");
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    assert!(listed.contains("interrupted; tuning"), "{listed}");
+
     let resumed = bed.run(&format!("tune --resume {again} --json"));
     assert_eq!(resumed.status.code(), Some(0), "{}", String::from_utf8_lossy(&resumed.stderr));
     let resumed = json(&resumed);
@@ -199,6 +216,7 @@ fn it_says_why_it_does_not_begin() {
     assert!(host.contains("host has no settings that busbw tunes"), "{host}");
     let unknown = said("tune --backend fake -g 2 -x NCCL_FOO=1,2", 2);
     assert!(unknown.contains("nothing unknown is tried"), "{unknown}");
+    assert!(!unknown.contains("first launch"), "{unknown}");
     let harmful = said("tune --backend fake -g 2 -x NCCL_PROTO=LL128", 2);
     assert!(harmful.contains("chooses algorithm and protocol by size"), "{harmful}");
     let file = said("tune --resume nothing.json", 2);

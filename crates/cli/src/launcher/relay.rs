@@ -32,6 +32,9 @@ use busbw_store as store;
 /// Ends the run as Ctrl-C does.
 type Stop = Arc<dyn Fn() + Send + Sync>;
 
+/// How long deleting a job in a cluster may take after Ctrl-C, and after a second one.
+const CLUSTER_EXIT_TIMEOUTS: [Duration; 2] = [Duration::from_secs(45), Duration::from_secs(3)];
+
 /// How often a paused reader of stdout is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -47,7 +50,10 @@ pub(super) fn run(
     program: &str,
     args: &[OsString],
 ) -> Result<Exit> {
-    let guard = Guard::watch()?;
+    let guard = match job.pods {
+        Some(_) => Guard::watch_within(CLUSTER_EXIT_TIMEOUTS)?,
+        None => Guard::watch()?,
+    };
     if std::env::var_os(SWEPT).is_some() {
         launch::end_with_parent();
     }

@@ -55,10 +55,23 @@ pub(super) struct Summary {
     pub latency_us: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_size: Option<u64>,
-    /// Launches of a sweep that this line stands for.
+    /// Launches of a sweep or a tuning that this line stands for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launches: Option<usize>,
+    /// Whether it is a tuning, whose launches leave no records here.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_tuning: bool,
     pub verdict: String,
+}
+
+impl Listed {
+    /// When it began, local time; none of what cannot be read.
+    pub(super) fn started(&self) -> Option<&str> {
+        match &self.about {
+            About::Run(run) => Some(&run.started),
+            About::Damaged { .. } => None,
+        }
+    }
 }
 
 /// Reads a record.
@@ -104,6 +117,7 @@ fn summary(record: Folded) -> Summary {
         latency_us: latency.map(|(us, _)| us),
         latency_size: latency.map(|(_, size)| size),
         launches: None,
+        is_tuning: false,
         verdict,
     }
 }

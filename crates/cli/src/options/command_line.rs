@@ -1,7 +1,7 @@
 //! Which command was meant: by the name the program was called by, and by the first word.
 //! Not getopt's habits (`getopt`), nor the meaning of a benchmark's options (`arguments`, `planning`).
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 use busbw_core::{
     Benchmark, Collective,
@@ -17,7 +17,7 @@ use super::{
     checking::{CHECK, CheckingArguments},
     getopt::canonical,
     grammar::{COLOR, bench_grammar, grammar, with_hidden},
-    installing::{CompletionsArguments, ManArguments},
+    installing::{COPY_TO, CompletionsArguments, FOLDER, ManArguments},
     launching::without_launching,
     osu,
     pairing::PairingArguments,
@@ -97,6 +97,8 @@ pub enum Command {
     Agent,
     /// A process of a job that describes its host before the job runs.
     Survey,
+    /// Copy the program into this folder.
+    CopyTo(PathBuf),
     /// Read what MPI says on stdin: keep what names transports, pass on what is for the user.
     LogFilter,
     /// Walk one rule of `plugin check`.
@@ -196,6 +198,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         FINGERPRINT => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         AGENT => Command::Agent,
         SURVEY => Command::Survey,
+        COPY_TO => Command::CopyTo(matches.get_one(FOLDER).cloned().unwrap_or_default()),
         LOG_FILTER => Command::LogFilter,
         RULE => Command::PluginRule { name: text(matches, "name"), asked: text(matches, "asked") },
         PARTNER => Command::PluginPartner { asked: text(matches, "asked") },

@@ -1,7 +1,7 @@
 //! The grammar of every command, of which help, completions and manual pages are made.
 //! Not which command was meant (`command_line`), nor the texts below options (`help`).
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 use busbw_core::{
     Benchmark, Collective,
@@ -20,7 +20,7 @@ use super::{
     checking::{CHECK, CheckingArguments},
     defaults::with_defaults,
     help::{self, Below},
-    installing::{CompletionsArguments, ManArguments},
+    installing::{COPY_TO, CompletionsArguments, FOLDER, ManArguments},
     overview::with_overview,
     pairing::PairingArguments,
     plugins::PluginArguments,
@@ -98,7 +98,7 @@ pub(crate) fn grammar() -> Grammar {
     with_overview(help::EVERYTHING.under(grammar))
 }
 
-/// Those that busbw starts itself with.
+/// Those that nobody types: busbw starts itself with them, or a manifest says them.
 pub(super) fn with_hidden(grammar: Grammar) -> Grammar {
     let hidden = |name: &'static str| Grammar::new(name).hide(true);
     let required = |name: &'static str| clap::Arg::new(name).required(true);
@@ -110,10 +110,12 @@ pub(super) fn with_hidden(grammar: Grammar) -> Grammar {
         .allow_hyphen_values(true)
         .value_parser(clap::value_parser!(OsString))
         .required(true);
+    let folder = clap::Arg::new(FOLDER).value_parser(clap::value_parser!(PathBuf)).required(true);
     grammar
         .subcommand(hidden(FINGERPRINT).arg(rank))
         .subcommand(hidden(AGENT))
         .subcommand(hidden(SURVEY))
+        .subcommand(hidden(COPY_TO).arg(folder))
         .subcommand(hidden(LOG_FILTER))
         .subcommand(hidden(RULE).args([required("name"), required("asked")]))
         .subcommand(hidden(PARTNER).arg(required("asked")))

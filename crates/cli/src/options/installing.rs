@@ -6,6 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 use clap_complete::Shell;
 
+/// `busbw copy-to`: documented (docs/check.md), and left out of help, since only a pod's manifest says it.
+pub(super) const COPY_TO: &str = "copy-to";
+/// Its folder.
+pub(super) const FOLDER: &str = "folder";
+
 /// Options of `busbw completions`.
 #[derive(Debug, Clone, Args)]
 pub struct CompletionsArguments {

@@ -33,7 +33,7 @@ pub struct TuneArguments {
     )]
     pub trials: usize,
     /// A variable and the values to try: `NCCL_IB_TC=unset,106` [default: the usual ones]
-    #[arg(short = 'x', value_name = "NAME=VALUE,…")]
+    #[arg(short = 'x', value_name = "NAME=VALUE,…", allow_hyphen_values = true)]
     pub values: Vec<String>,
     /// Ask nothing: load GPUs and networks as if the answer were yes
     #[arg(long)]
@@ -53,7 +53,7 @@ pub struct TuneArguments {
     /// Go on with an interrupted one: the file that it named [default: a new one]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["search", "values", "seed", "trials"])]
     pub resume: Option<PathBuf>,
-    /// Print what a tuner's file makes NCCL choose, and launch nothing [default: tune]
+    /// Print what a tuner's file, or that of a tuning by its id, makes NCCL choose, and launch nothing [default: tune]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["search", "resume"])]
     pub show: Option<PathBuf>,
     /// Of --show, for communicators of so many ranks [default: all]

@@ -123,6 +123,11 @@ impl Prepared {
         launching.placement(&["busbw".into()]).ok()
     }
 
+    /// The net plugin that its words name.
+    pub(crate) fn net(&self) -> Option<&str> {
+        self.arguments.net.as_deref()
+    }
+
     /// The benchmark.
     pub(crate) fn benchmark(&self) -> Benchmark {
         self.benchmark

@@ -20,7 +20,7 @@ use busbw_tune::{
     tuned::Part,
 };
 
-use super::{BATCHES, here, job::Job, state::State, trial, tuner_file};
+use super::{BATCHES, basis::Basis, here, interfaces, job::Job, state::State, trial, tuner_file};
 use crate::{
     options::TuneArguments,
     sweep::{self, say},
@@ -30,6 +30,8 @@ use crate::{
 /// the tuner's file has the rest.
 const ENVIRONMENT_SHARE: f64 = 0.5;
 const BY_CALL_SHARE: f64 = 0.3;
+/// The values that the user lists, by name.
+type Listed = BTreeMap<String, Vec<Option<String>>>;
 /// The variable that selects a net plugin.
 const NET_PLUGIN: &str = "NCCL_NET_PLUGIN";
 
@@ -43,38 +45,30 @@ pub(super) fn begin(
     weights: Option<Vec<(Call, f64)>>,
     job: &mut Job<'_>,
 ) -> Result<State> {
-    let mut listed = BTreeMap::new();
-    for list in &arguments.values {
-        let (name, values) =
-            sweep::read_values(list).map_err(|text| ExitError::new(Exit::Usage, text))?;
-        listed.entry(name).or_insert_with(Vec::new).extend(values);
-    }
+    let mut listed = listed(&arguments.values)?;
     say("the first launch is in your own environment: what there is, and how long one takes");
-    let launched = job.launch(&[], &[], BATCHES)?;
-    if job.is_interrupted() {
-        let text = "interrupted in the first launch: nothing is known yet";
-        return Err(ExitError::new(Exit::Interrupted, text).into());
-    }
-    if let Some((code, text)) = launched.launches.iter().find_map(|one| one.failure.as_ref()) {
-        let exit = [Exit::Usage, Exit::Timeout, Exit::Impossible, Exit::WrongData];
-        let exit = exit.into_iter().find(|exit| exit.code() == *code).unwrap_or(Exit::Library);
-        let text = format!("without any tuning it fails, repair that first: {text}");
-        return Err(ExitError::new(exit, text).into());
-    }
-    let first_s = launched.took_s;
-    let records = trial::records(launched.launches);
+    let (records, first_s) = first_launch(job)?;
     let first = records.first().context("the first launch kept no record")?;
     let (backend, ranks) = (first.run.plan.backend.name().to_owned(), first.run.plan.ranks());
-    let here = here::here(&records)?;
-    add_plugin(&here, job, &mut listed);
+    let mut here = here::here(&records)?;
+    add_plugin(&mut here, job, &mut listed);
     let nodes = records.iter().flat_map(|record| &record.library).find_map(nodes);
     let calls = trial::calls(&records);
-    let parts = parts(job, &records, &here)?;
-    let before = wrong(records);
+    let present = here::present(job.net());
+    let basis = Basis::of(&records, &here, &present);
+    let mut parts = parts(job, &records, &here)?;
+    let looked = interfaces::look(job, &here, &records)?;
+    let mut before = wrong(records);
+    if let Some((part, findings)) = looked {
+        // By the paths of one launch alone; launches by interface know more.
+        before.retain(|finding| finding.rule != "slow-paths");
+        before.splice(..0, findings);
+        parts.push(part);
+    }
     let by_call = has_calls(&here, arguments);
     let usage = |text: String| ExitError::new(Exit::Usage, text);
-    let (space, variables_left_out) = catalogue::space(&here, &here::present(), &listed)
-        .map_err(|error| usage(error.to_string()))?;
+    let (space, variables_left_out) =
+        catalogue::space(&here, &present, &listed).map_err(|error| usage(error.to_string()))?;
     let (rungs, rungs_left_out) = catalogue::rungs(&space, &variables_left_out);
     let share = if by_call { ENVIRONMENT_SHARE } else { 1.0 };
     let settings = |objective: Objective, strategy: Strategy, share: f64| Settings {
@@ -103,10 +97,51 @@ pub(super) fn begin(
         state.by_call = Some(search);
     }
     (state.parts, state.before, state.nodes) = (parts, before, nodes);
+    state.basis = Some(basis);
     (state.backend, state.ranks, state.first_s) = (backend, ranks, first_s);
     state.nccl = here.nccl.map(|version| version.to_string());
     (state.variables_left_out, state.rungs_left_out) = (variables_left_out, rungs_left_out);
     Ok(state)
+}
+
+/// A launch in the user's own environment: its records, and the seconds that it took.
+fn first_launch(job: &mut Job<'_>) -> Result<(Vec<Folded>, f64)> {
+    let launched = job.launch(&[], &[], BATCHES)?;
+    if job.is_interrupted() {
+        let text = "interrupted in the first launch: nothing is known yet";
+        return Err(ExitError::new(Exit::Interrupted, text).into());
+    }
+    if let Some((code, text)) = launched.launches.iter().find_map(|one| one.failure.as_ref()) {
+        let exit = [Exit::Usage, Exit::Timeout, Exit::Impossible, Exit::WrongData];
+        let exit = exit.into_iter().find(|exit| exit.code() == *code).unwrap_or(Exit::Library);
+        let text = format!("without any tuning it fails, repair that first: {text}");
+        return Err(ExitError::new(exit, text).into());
+    }
+    Ok((trial::records(launched.launches), launched.took_s))
+}
+
+/// Refuses to go on where NCCL, the hosts or the environment are not those of the beginning, by a launch without any tuning.
+///
+/// # Errors
+/// They differ, or the launch fails.
+pub(super) fn as_it_was(state: &State, job: &mut Job<'_>) -> Result<()> {
+    let Some(basis) = &state.basis else { return Ok(()) };
+    let refused = |differs: String| {
+        let text = format!(
+            "--resume: its launches cannot be compared with those of now. {differs}. Restore that, or begin a new tuning"
+        );
+        ExitError::new(Exit::Usage, text)
+    };
+    let present = here::present(job.net());
+    if let Some(differs) = basis.other_environment(&present) {
+        return Err(refused(differs).into());
+    }
+    say("a launch in your own environment: whether all is as it was");
+    let (records, _) = first_launch(job)?;
+    match basis.other_place(&Basis::of(&records, &here::here(&records)?, &present)) {
+        Some(differs) => Err(refused(differs).into()),
+        None => Ok(()),
+    }
 }
 
 /// The weights of the calls that were measured: each size counts for the nearest of them.
@@ -167,8 +202,39 @@ fn nodes(facts: &NcclFacts) -> Option<u32> {
     facts.communicators.iter().find_map(|communicator| communicator.nodes)
 }
 
-/// Lists busbw's net plugin among the values of the variable that selects one, where NCCL's own sockets join the ranks.
-fn add_plugin(here: &Here, job: &Job<'_>, listed: &mut BTreeMap<String, Vec<Option<String>>>) {
+/// The values that the user lists, by name. An option that is listed as not set stands for its default.
+fn listed(lists: &[String]) -> Result<Listed> {
+    let usage = |text: String| ExitError::new(Exit::Usage, text);
+    let mut listed = Listed::new();
+    for list in lists {
+        let (dashes, rest) =
+            list.strip_prefix("--").map_or(("", list.as_str()), |rest| ("--", rest));
+        let (name, mut values) = sweep::read_values(rest).map_err(usage)?;
+        if !dashes.is_empty() {
+            values.iter_mut().for_each(|value| {
+                value.get_or_insert_with(|| here::BUSBW.to_owned());
+            });
+        }
+        listed.entry(format!("{dashes}{name}")).or_default().extend(values);
+    }
+    catalogue::hold_names(listed.keys().map(String::as_str))
+        .map_err(|error| usage(error.to_string()))?;
+    Ok(listed)
+}
+
+/// Lists busbw's net plugin among the values of what selects one: of the option on the `net` backend, where another plugin joins
+/// the ranks; of NCCL's variable, where NCCL's own sockets do.
+fn add_plugin(here: &mut Here, job: &Job<'_>, listed: &mut Listed) {
+    if here.net_backend {
+        if !here.busbw_net {
+            let values = listed.entry(here::NET.to_owned()).or_default();
+            if values.is_empty() {
+                values.push(Some(here::BUSBW.to_owned()));
+            }
+            here.busbw_net = values.iter().flatten().any(|value| value == here::BUSBW);
+        }
+        return;
+    }
     let is_set = std::env::var_os(NET_PLUGIN).is_some() || listed.contains_key(NET_PLUGIN);
     if here.nccl.is_none() || !here.sockets || is_set || job.placement().is_some() {
         return;

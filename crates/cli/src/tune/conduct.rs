@@ -75,7 +75,7 @@ pub(super) fn conduct(
         if which == Which::WithFile && state.with_file.is_none() {
             choose_by_call(arguments, state, job, &file)?;
         }
-        run_to_end(state, job, path, arguments.seconds(), which)?;
+        run_to_end(state, job, path, which)?;
         if state.interrupted || state.search.end() == Some(End::BaselineFails) {
             return Ok(());
         }
@@ -174,17 +174,12 @@ fn told(
     }
 }
 
-fn run_to_end(
-    state: &mut State,
-    job: &mut Job<'_>,
-    path: &Path,
-    seconds: f64,
-    which: Which,
-) -> Result<()> {
+fn run_to_end(state: &mut State, job: &mut Job<'_>, path: &Path, which: Which) -> Result<()> {
     let environment = recommended(state);
     let is_configured = which == Which::ByCall && by_call::is_configured(state.nccl.as_deref());
     let file = path.with_extension("csv");
-    let progress = Progress::new(which.title(state.is_ladder), seconds);
+    let left = which.search(state).and_then(|search| left_s(search));
+    let progress = Progress::new(which.title(state.is_ladder), left);
     // Launches of one trial each that follow one of several that failed: it does not say whose failure it was.
     let mut alone = 0_usize;
     while let Some(search) = which.search(state) {
@@ -219,6 +214,12 @@ fn run_to_end(
     }
     progress.finish();
     Ok(())
+}
+
+/// Seconds that a search has left, where time is its bound.
+fn left_s(search: &Search) -> Option<f64> {
+    let used: f64 = search.history().iter().map(|one| one.took_s).sum();
+    search.settings().budget.seconds.map(|seconds| (seconds - used).max(0.0))
 }
 
 /// Reports an outcome; one without a usable time is a failure.

@@ -10,8 +10,17 @@ const OUR_PLUGIN: &str = "/libnccl-net-busbw.so";
 
 /// The blocks, each under a line that names it.
 pub(super) fn blocks(sets: &[Assignment]) -> String {
-    let mut text = String::from("# shell\n");
-    for one in sets {
+    let (options, sets): (Vec<_>, Vec<_>) = sets.iter().partition(|one| one.is_option());
+    let mut text = String::new();
+    for one in options {
+        let value = one.value.as_deref().unwrap_or_default();
+        let _ = writeln!(text, "# an option of busbw's command\n{} {}", one.name, quoted(value));
+    }
+    if sets.is_empty() {
+        return text;
+    }
+    text.push_str("# shell\n");
+    for one in &sets {
         let _ = match &one.value {
             Some(value) if value.ends_with(OUR_PLUGIN) => {
                 writeln!(text, "export {}=$(busbw plugin path net)", one.name)
@@ -100,6 +109,14 @@ mod tests {
         # Slurm
         srun --export=ALL,NCCL_BUFFSIZE=8388608,BUSBW_NET_THREADS=4 ...
         "#);
+    }
+
+    #[test]
+    fn an_option_is_none_of_the_variables() {
+        insta::assert_snapshot!(blocks(&[one("--net", Some("busbw"))]), @r"
+        # an option of busbw's command
+        --net busbw
+        ");
     }
 
     #[test]

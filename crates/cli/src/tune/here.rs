@@ -18,6 +18,9 @@ use busbw_tune::catalogue::Here;
 const SOCKETS: &str = "Socket";
 /// The name of NCCL's sockets as a plugin of their own (bench/reference-net).
 const REFERENCE: &str = "reference";
+/// The option that selects a net plugin on the `net` backend, and its word for busbw's, which is its default.
+pub(super) const NET: &str = "--net";
+pub(super) const BUSBW: &str = "busbw";
 const RDMA: [&str; 2] = ["IB", "IBext"];
 
 /// What there is, by the records of one launch of each benchmark.
@@ -36,14 +39,13 @@ pub(super) fn here(records: &[Folded]) -> Result<Here> {
     let nothing = |text: String| Err(ExitError::new(Exit::Impossible, text).into());
     match first.run.plan.backend.name() {
         "nccl" => Ok(of_nccl(first, here)),
-        "net" => match first.net.first() {
-            Some(facts) if is_busbws(&facts.plugin) => Ok(Here { busbw_net: true, ..here }),
-            Some(facts) if facts.plugin == REFERENCE => Ok(Here { sockets: true, ..here }),
-            other => nothing(format!(
-                "the net plugin {} has no settings that busbw knows: `busbw sweep -x NAME=VALUE,VALUE` compares any",
-                other.map_or("that runs here", |facts| facts.plugin.as_str())
-            )),
-        },
+        "net" => {
+            let is = |holds: &dyn Fn(&str) -> bool| {
+                first.net.first().is_some_and(|facts| holds(&facts.plugin))
+            };
+            let (busbw_net, sockets) = (is(&is_busbws), is(&|name| name == REFERENCE));
+            Ok(Here { net_backend: true, busbw_net, sockets, ..here })
+        }
         // The fake backend stands for any machine.
         "fake" if std::env::var_os(FAKE).is_some() => {
             Ok(Here { nccl: Some(Version::new(2, 32, 3)), rdma: true, sockets: true, ..here })
@@ -94,7 +96,8 @@ fn of_nccl(record: &Folded, here: Here) -> Here {
     }
 }
 
-/// The variables of this process's environment.
-pub(super) fn present() -> BTreeMap<String, String> {
-    busbw_core::environment::all().collect()
+/// The variables of this process's environment, and the value of the option that selects a net plugin.
+pub(super) fn present(net: Option<&str>) -> BTreeMap<String, String> {
+    let option = (NET.to_owned(), net.unwrap_or(BUSBW).to_owned());
+    busbw_core::environment::all().chain([option]).collect()
 }

@@ -122,6 +122,11 @@ impl<'a> Job<'a> {
         self.benches[0].prepared.plan()
     }
 
+    /// The net plugin that the user's words name.
+    pub(super) fn net(&self) -> Option<&str> {
+        self.benches[0].prepared.net()
+    }
+
     /// Where its launcher starts the ranks; none if launches start them themselves.
     pub(super) fn placement(&self) -> Option<Placement> {
         self.benches[0].prepared.placement()
@@ -161,6 +166,8 @@ impl<'a> Job<'a> {
         let mut launched = Launched { launches: Vec::new(), hung: false, took_s: 0.0 };
         for bench in &self.benches {
             let mut words = bench.words.clone();
+            // The last one of an option counts.
+            words.extend(environment.options.iter().map(OsString::from));
             words.extend(options.iter().cloned());
             if !bench.names_batches {
                 words.extend(["--batches".into(), batches.to_string().into()]);
@@ -191,12 +198,18 @@ impl<'a> Job<'a> {
 }
 
 /// What a trial sets, as launches take it.
-fn environment(sets: &[Assignment]) -> Environment {
-    let variables = sets
-        .iter()
-        .map(|one| Variable { name: one.name.clone(), value: one.value.clone() })
-        .collect();
-    Environment { name: "trial".to_owned(), variables, options: Vec::new() }
+pub(super) fn environment(sets: &[Assignment]) -> Environment {
+    let (options, variables): (Vec<_>, Vec<_>) = sets.iter().partition(|one| one.is_option());
+    let variables = variables.into_iter();
+    let variables =
+        variables.map(|one| Variable { name: one.name.clone(), value: one.value.clone() });
+    let options =
+        options.into_iter().filter_map(|one| Some([one.name.clone(), one.value.clone()?]));
+    Environment {
+        name: "trial".to_owned(),
+        variables: variables.collect(),
+        options: options.flatten().collect(),
+    }
 }
 
 fn bench(name: &str, words: &[OsString]) -> Result<Bench> {

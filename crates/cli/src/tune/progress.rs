@@ -17,19 +17,19 @@ pub(super) struct Progress {
     title: &'static str,
 }
 
-/// When the search must have ended, in seconds since it began.
+/// When the search must have ended, in seconds since it began; `None` where launches and not time are its bound.
 #[derive(Clone, Copy)]
-struct Until(f64);
+struct Until(Option<f64>);
 
 impl Estimate for Until {
     fn left(&self, now: f64) -> Option<Left> {
-        Some(Left { seconds: (self.0 - now).max(0.0), at_least: false })
+        Some(Left { seconds: (self.0? - now).max(0.0), at_least: false })
     }
 }
 
 impl Progress {
-    /// For a search that may take `seconds`.
-    pub(super) fn new(title: &'static str, seconds: f64) -> Progress {
+    /// For a search that may take `seconds` from now on, where time is its bound.
+    pub(super) fn new(title: &'static str, seconds: Option<f64>) -> Progress {
         let line = ProgressLine::new(Until(seconds), title.to_owned());
         Progress { line, is_seen: io::stderr().is_terminal(), title }
     }

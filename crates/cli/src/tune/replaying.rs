@@ -8,7 +8,10 @@ use busbw_core::exit::{Exit, ExitError};
 use busbw_render::answer::{answer, json_line};
 use busbw_tune::tuned;
 
-use super::{job::Job, load, mix, replay, trace_classes, tuner_file};
+use super::{
+    job::{self, Job},
+    load, mix, replay, trace_classes, tuner_file,
+};
 use crate::{
     options::{TuneArguments, TurnArguments},
     sweep::{self, Environment, Interruption, Variable, say},
@@ -63,10 +66,10 @@ fn recommended(arguments: &TuneArguments) -> Result<Environment> {
             usage(format!("--with {}: it is no result of busbw tune", path.display()))
         })?;
         let sets = tuned.outcome.map(|report| report.environment).unwrap_or_default();
-        let variable = |one: busbw_tune::Assignment| Variable { name: one.name, value: one.value };
-        environment.variables.extend(sets.into_iter().map(variable));
+        let set = job::environment(&sets);
+        (environment.variables, environment.options) = (set.variables, set.options);
         if let Some(file) = tuner_file::file_of(&tuned.file_settings)? {
-            environment.options = vec!["--tuner".to_owned(), file];
+            environment.options.extend(["--tuner".to_owned(), file]);
         }
     }
     for list in &arguments.values {

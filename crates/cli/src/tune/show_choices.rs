@@ -4,13 +4,14 @@
 use std::{
     collections::BTreeSet,
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Result, bail};
 use busbw_core::{exit::Exit, quantity::count};
 use busbw_render::answer::{answer, json_line};
 use busbw_runner::backend::nccl::tuner;
+use busbw_store as store;
 use busbw_tuner_file::{Choices, Collective, Reference, TunerFile};
 use serde::Serialize;
 
@@ -19,13 +20,13 @@ const SCHEMA: u32 = 1;
 /// The most kinds of communicators that are printed at once.
 const MOST_KINDS: usize = 32;
 
-/// Prints the decisions for communicators of `ranks` ranks on `nodes` nodes; where one is not given, for every number
+/// Prints the decisions of `file`, or of the file of the tuning with that id, for communicators of `ranks` ranks on `nodes` nodes; where one is not given, for every number
 /// of them that the file tells apart.
 ///
 /// # Errors
 /// The file cannot be read or used, tells too many communicators apart, or stdout cannot be written.
 pub(crate) fn run(file: &Path, ranks: Option<u32>, nodes: Option<u32>, json: bool) -> Result<Exit> {
-    let (reference, read) = tuner::read(file)?;
+    let (reference, read) = tuner::read(&of_tuning(file)?)?;
     if let (Some(ranks), Some(nodes)) = (ranks, nodes)
         && nodes > ranks
     {
@@ -34,6 +35,19 @@ pub(crate) fn run(file: &Path, ranks: Option<u32>, nodes: Option<u32>, json: boo
     let shown = Shown::new(&reference, &read, ranks, nodes)?;
     answer(|out, _| if json { json_line(out, &shown) } else { shown.write(out) })?;
     Ok(Exit::Ok)
+}
+
+/// The file itself, or that of the tuning whose id `busbw list` shows.
+fn of_tuning(file: &Path) -> Result<PathBuf> {
+    let Some(result) = store::find_result(file).ok().filter(|_| !file.exists()) else {
+        return Ok(file.to_owned());
+    };
+    let chosen = result.with_extension("csv");
+    if !chosen.is_file() {
+        let id = file.display();
+        bail!("--show {id}: that tuning made no tuner's file; busbw show {id} prints its result");
+    }
+    Ok(chosen)
 }
 
 /// What is shown.

@@ -17,6 +17,7 @@ use busbw_tune::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::basis::Basis;
 use crate::options::TuneArguments;
 
 /// The file's name in a folder of the user's.
@@ -53,6 +54,9 @@ pub(super) struct State {
     /// Nodes of the first communicator, where NCCL's log says so.
     pub(super) nodes: Option<u32>,
     pub(super) interrupted: bool,
+    /// What it depends on; absent in files of earlier versions.
+    #[serde(default)]
+    pub(super) basis: Option<Basis>,
 }
 
 impl State {
@@ -80,6 +84,7 @@ impl State {
             remains: Vec::new(),
             nodes: None,
             interrupted: false,
+            basis: None,
         }
     }
 

@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use busbw_core::exit::{Exit, ExitError};
+use busbw_host::termination_message;
 use busbw_job::{
     heartbeat::HEARTBEAT_INTERVAL,
     launched::Launched,
@@ -54,6 +55,7 @@ pub(crate) fn follow(launched: &Launched, args: &[OsString]) -> Result<Exit> {
         match orders.recv_timeout(POLL_INTERVAL) {
             Ok(ToWorker::Assign { assignment, .. }) => part = Part::start(&assignment, &address)?,
             Ok(ToWorker::Abort) => part.abort(),
+            Ok(ToWorker::Conclusion(text)) => termination_message::write(&text),
             Ok(ToWorker::Exit(exit)) => return Ok(exit),
             Ok(ToWorker::Heartbeat(heartbeat)) => silence.heartbeat(heartbeat),
             Ok(ToWorker::Authentication { .. } | ToWorker::ReadCounters { .. }) => {}

@@ -143,6 +143,11 @@ impl Leader {
         Ok(())
     }
 
+    /// Tells all other processes what the job's end means.
+    pub(crate) fn conclude(&self, text: &str) {
+        self.server.workers().for_each(|(_, worker)| worker.conclude(text));
+    }
+
     /// Ends all other processes with this exit code.
     pub(crate) fn end(self: Box<Self>, exit: Exit) {
         self.server.broadcast_exit(exit);

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use busbw_core::environment::{JOB_SECRET, SWEPT};
+use busbw_core::environment::{COORDINATOR_FILE, JOB_SECRET, SWEPT, TERMINATION_LOG};
 use serde::{Deserialize, Serialize};
 
 /// Beginnings of the variables by which launchers number processes. A child must not take part in the launcher's own job:
@@ -59,6 +59,8 @@ impl Order {
         let names: Vec<&str> = self.variables.iter().map(|(name, _)| name.as_str()).collect();
         command.env(SWEPT, names.join(",")).env(JOB_SECRET, &self.secret);
         command.env("MASTER_ADDR", address).env("MASTER_PORT", self.port.to_string());
+        // The address is the one that is reached, and the job's own process says in its pod how the job ends.
+        command.env_remove(COORDINATOR_FILE).env(TERMINATION_LOG, "");
         for (name, number) in [
             ("RANK", self.rank),
             ("WORLD_SIZE", self.size),

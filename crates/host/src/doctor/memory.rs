@@ -15,10 +15,10 @@ const WANTED_SHARED: u64 = 1 << 30;
 
 /// Looks at both.
 pub fn check(node: &Node) -> Vec<Finding> {
-    vec![locked(node), shared(node)]
+    vec![locked(node), shared(node, node.gpu_count())]
 }
 
-fn locked(node: &Node) -> Finding {
+pub(super) fn locked(node: &Node) -> Finding {
     const NAME: &str = "memlock";
     const CONFIRM: &str = "ulimit -l";
     let bytes = match machine::locked_memory(&node.root) {
@@ -38,13 +38,14 @@ fn locked(node: &Node) -> Finding {
         seen,
         &Advice {
             cost: "RDMA registration fails: ibv_reg_mr or ibv_create_qp, Cannot allocate memory",
-            remedy: "`* soft memlock unlimited` and `* hard memlock unlimited` in /etc/security/limits.conf; docker run --ulimit memlock=-1; LimitMEMLOCK=infinity in the job daemon's unit",
+            remedy: "`* soft memlock unlimited` and `* hard memlock unlimited` in /etc/security/limits.conf; docker run --ulimit memlock=-1; LimitMEMLOCK=infinity in the unit of the job daemon or the container runtime; in a pod the capability IPC_LOCK",
             confirm: CONFIRM,
         },
     )
 }
 
-fn shared(node: &Node) -> Finding {
+/// Of a node or pod with so many GPUs.
+pub(super) fn shared(node: &Node, gpus: usize) -> Finding {
     const NAME: &str = "/dev/shm";
     const CONFIRM: &str = "df -h /dev/shm";
     let Some(mounts) = node.root.text("proc/mounts") else {
@@ -62,7 +63,7 @@ fn shared(node: &Node) -> Finding {
     if size >= WANTED_SHARED {
         return ABOUT.fine(NAME, seen);
     }
-    if node.gpu_count() < 2 {
+    if gpus < 2 {
         return ABOUT.note(
             NAME,
             format!("{seen}; NCCL wants 1 GiB where several GPUs are"),

@@ -1,18 +1,27 @@
 //! The coordinator's address: as variables tell it, or the host on which the launcher runs.
 //! Not the rendezvous (`rendezvous`).
 
+use std::path::PathBuf;
+
+use busbw_core::environment::COORDINATOR_FILE;
 use busbw_ffi::mpi::Launcher;
 
-use super::nodes;
+use super::{nodes, variables::LauncherVariables};
 
 /// Ports that are computed from a job's number: below the kernel's ephemeral ports (32768 and up).
 pub(super) const PORTS: std::ops::Range<u16> = 20000..30000;
 
+/// The port where a pod's variables tell the host alone: that of torch.distributed
+/// (torch/distributed/launcher/api.py), Kubeflow's, too.
+const POD_PORT: u16 = 29500;
+
 /// The coordinator's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CoordinatorAddress {
-    /// Its host: one name or address, or every known one.
+    /// Its host: one name or address, or every known one. Empty where only `file` tells.
     pub hosts: Vec<String>,
+    /// A file that holds its address, or will hold it: BUSBW_COORDINATOR_FILE.
+    pub file: Option<PathBuf>,
     /// Its port.
     pub port: u16,
     /// Whether this is an assumption: process 0 checks that it runs there.
@@ -20,23 +29,28 @@ pub struct CoordinatorAddress {
 }
 
 impl CoordinatorAddress {
-    /// From MASTER_ADDR and MASTER_PORT; else the first host of a Slurm step or allocation, or the host of Open MPI's
+    /// From MASTER_ADDR and MASTER_PORT, a pod's variables (`first` is the name of the first pod among several that a
+    /// variable holds) or the file; else the first host of a Slurm step or allocation, or the host of Open MPI's
     /// mpirun, which fills its own host first.
     pub(super) fn read(
-        by: Launcher,
+        names: &LauncherVariables,
+        first: Option<String>,
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Option<CoordinatorAddress> {
-        if let (Some(host), Some(port)) = (lookup("MASTER_ADDR"), lookup("MASTER_PORT")) {
-            let port = port.trim().parse::<u16>().ok()?;
+        let file = lookup(COORDINATOR_FILE).map(PathBuf::from);
+        let (host, port) = (lookup("MASTER_ADDR"), lookup("MASTER_PORT"));
+        let is_told = host.is_some() && port.is_some();
+        let host = host.or_else(|| lookup(names.address)).or(first);
+        if is_told || file.is_some() || (names.pod && host.is_some()) {
+            let port = port.or_else(|| lookup(names.port));
+            let port = port.map_or(Some(POD_PORT), |port| port.trim().parse::<u16>().ok())?;
             // Then torchrun's agent listens there itself (torch/distributed/rendezvous.py).
             let taken = lookup("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|v| v.trim() == "True");
             let port = port.checked_add(u16::from(taken))?;
-            return Some(CoordinatorAddress {
-                hosts: vec![bare(host.trim())],
-                port,
-                assumed: false,
-            });
+            let hosts = host.iter().map(|host| bare(host.trim())).collect();
+            return Some(CoordinatorAddress { hosts, file, port, assumed: false });
         }
+        let by = names.by;
         if let (Launcher::OpenMpi, Some(job)) = (by, lookup("PMIX_NAMESPACE")) {
             return CoordinatorAddress::of_open_mpi(&job, lookup);
         }
@@ -45,7 +59,7 @@ impl CoordinatorAddress {
         let (job, step) = (number("SLURM_JOB_ID")?, number("SLURM_STEP_ID")?);
         // Steps of a job, which may run at once, get ports next to each other.
         let port = port_of(job.wrapping_mul(17).wrapping_add(step));
-        Some(CoordinatorAddress { hosts: vec![host], port, assumed: false })
+        Some(CoordinatorAddress { hosts: vec![host], file: None, port, assumed: false })
     }
 
     /// Under Open MPI's mpirun. Slurm's step is not asked: it is the one by which mpirun came to the other hosts.
@@ -63,7 +77,7 @@ impl CoordinatorAddress {
             .and_then(|list| Some(vec![nodes::first(&list)?]))
             .or_else(|| addresses(&lookup("OMPI_MCA_orte_hnp_uri")?))
             .or_else(|| Some(vec![head.strip_prefix("prterun-")?.to_owned()]))?;
-        Some(CoordinatorAddress { hosts, port, assumed: true })
+        Some(CoordinatorAddress { hosts, file: None, port, assumed: true })
     }
 
     /// Where mpiexec.hydra runs, by the command line of its process on this host.
@@ -74,6 +88,7 @@ impl CoordinatorAddress {
         let port = port_of(port.parse().ok()?);
         (!host.is_empty()).then(|| CoordinatorAddress {
             hosts: vec![bare(host)],
+            file: None,
             port,
             assumed: true,
         })
@@ -81,7 +96,7 @@ impl CoordinatorAddress {
 }
 
 /// `[fd00::1]` as well as `fd00::1`.
-fn bare(host: &str) -> String {
+pub(crate) fn bare(host: &str) -> String {
     host.trim_matches(['[', ']']).to_owned()
 }
 
@@ -104,7 +119,8 @@ mod tests {
     use super::*;
 
     fn read(by: Launcher, variables: &[(&str, &str)]) -> Option<(String, u16, bool)> {
-        let first = CoordinatorAddress::read(by, |name| {
+        let names = super::super::variables::LAUNCHERS.iter().find(|names| names.by == by)?;
+        let first = CoordinatorAddress::read(names, None, |name| {
             variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
         })?;
         Some((first.hosts.join(" "), first.port, first.assumed))

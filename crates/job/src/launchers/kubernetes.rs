@@ -26,7 +26,7 @@ pub use self::{
     same_nodes::{begin as begin_on_same_nodes, path as nodes_file},
 };
 use self::{
-    kubectl::Kubectl,
+    kubectl::{Cause, Kubectl},
     manifest::{Manifest, documents},
     running::Run,
     template::Resources,
@@ -93,21 +93,31 @@ impl Launcher for Kubernetes {
             return Ok(Box::new(Run::follow(watch, vec![format!("mpijob/{name}")])?));
         }
         // The Job comes first, since it has the deadline and owns the rest: whenever this ends, nothing outlives it.
-        let made =
-            kubectl.json(&["create", "-o", "json", "-f", "-"], &manifest.job().to_string())?;
         let objects = vec![format!("job/{name}")];
+        let made = kubectl
+            .json(&["create", "-o", "json", "-f", "-"], &manifest.job().to_string())
+            .inspect_err(|failed| {
+                // Whether it was made is not known.
+                if matches!(failed.cause, Cause::Silent | Cause::Other) {
+                    unmake(&kubectl, &objects[0]);
+                }
+            })?;
         let rest = belongings(&manifest, &made).and_then(|documents| {
             kubectl.run(&["create", "-f", "-"], &documents).map_err(anyhow::Error::from)
         });
         if let Err(why) = rest {
-            // The Job takes along what was made of the rest. Where this fails its deadline ends it.
-            let _ = kubectl.run(&["delete", "--wait=false", &objects[0]], "");
+            unmake(&kubectl, &objects[0]);
             return Err(why.context(format!(
                 "job {name} was made and deleted again: what belongs to it cannot be made"
             )));
         }
         Ok(Box::new(Run::follow(watch, objects)?))
     }
+}
+
+/// Deletes a Job, with what belongs to it, before anybody follows it. Where this fails its deadline ends it.
+fn unmake(kubectl: &Kubectl, job: &str) {
+    let _ = kubectl.run(&["delete", "--ignore-not-found", "--wait=false", job], "");
 }
 
 /// Service, Secret and what else belongs to the Job that was made.
@@ -140,10 +150,20 @@ fn base_name(job: &Job) -> String {
 
 /// What would be done, for people who say yes or no.
 fn intent(kubectl: &Kubectl, pods: &Pods, resources: &Resources) -> Result<String> {
-    let view = kubectl.json(&["config", "view", "--minify", "-o", "json"], "")?;
-    let text = |path: &str| view.pointer(path).and_then(Value::as_str).map(str::to_owned);
-    let context = pods.context.clone().or_else(|| text("/current-context")).unwrap_or_default();
-    let namespace = pods.namespace.clone().or_else(|| text("/contexts/0/context/namespace"));
+    let view = kubectl.json(&["config", "view", "-o", "json"], "")?;
+    let current = pods.context.as_deref().or_else(|| view["current-context"].as_str());
+    let contexts = view["contexts"].as_array().map_or(&[][..], Vec::as_slice);
+    let context = contexts.iter().find(|context| context["name"].as_str() == current);
+    if let (None, Some(name)) = (context, &pods.context) {
+        let names: Vec<&str> =
+            contexts.iter().filter_map(|context| context["name"].as_str()).collect();
+        let text = format!("there is no context {name}: kubectl has {}", names.join(", "));
+        return Err(ExitError::new(Exit::Impossible, text).into());
+    }
+    let own = context.and_then(|context| context["context"]["namespace"].as_str());
+    let namespace = pods.namespace.as_deref().or(own).unwrap_or("default");
+    // In a pod kubectl has the pod's own account, and no context.
+    let context = current.filter(|name| !name.is_empty()).unwrap_or("of this pod's account");
     let gpus = match u64::from(resources.gpus) * u64::from(pods.nodes) {
         0 => "no GPUs".to_owned(),
         all => format!("{} GPUs each ({all} in all)", resources.gpus),
@@ -152,9 +172,8 @@ fn intent(kubectl: &Kubectl, pods: &Pods, resources: &Resources) -> Result<Strin
         resources.rdma.iter().map(|(name, count)| format!("{count} {name}")).collect();
     let rdma = if rdma.is_empty() { String::new() } else { format!(", {}", rdma.join(", ")) };
     Ok(format!(
-        "{} pods with {gpus}{rdma} in namespace {} of context {context}, for up to {} s, with image {}",
+        "{} pods with {gpus}{rdma} in namespace {namespace} of context {context}, for up to {} s, with image {}",
         pods.nodes,
-        namespace.unwrap_or_else(|| "default".to_owned()),
         pods.deadline.as_secs(),
         pods.image
     ))

@@ -4,7 +4,7 @@
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
     os::{
         fd::{AsFd, BorrowedFd},
         linux::net::SocketAddrExt,
@@ -16,7 +16,10 @@ use anyhow::{Context, Result};
 use busbw_core::exit::Exit;
 use rustix::process::getuid;
 
-use super::interface::{self, ChosenInterface};
+use super::{
+    coordinator_endpoints::{self, Finder},
+    interface::{self, ChosenInterface},
+};
 use crate::launched::{CoordinatorAddress, Launched};
 use crate::rendezvous::{authentication, connect, framed_stream::FramedStream};
 use busbw_core::exit::ExitError;
@@ -40,6 +43,8 @@ pub struct Rendezvous {
     /// Why `--interface` selected nothing. The rendezvous takes place all the same, so that every process
     /// reports it.
     interface_error: Option<String>,
+    /// Finds the coordinator's endpoints, as long as this worker tries.
+    finder: Finder,
 }
 
 #[derive(Debug)]
@@ -108,7 +113,7 @@ impl Rendezvous {
             }
             _ => (None, None),
         };
-        Ok(Rendezvous { address, key, interface, interface_error })
+        Ok(Rendezvous { address, key, interface, interface_error, finder: Finder::default() })
     }
 
     /// What `--interface` selected.
@@ -141,8 +146,10 @@ impl Rendezvous {
     pub(super) fn describe(&self) -> String {
         match &self.address {
             RendezvousAddress::Host(_) => "on this host".to_owned(),
-            RendezvousAddress::Network(CoordinatorAddress { hosts, port, .. }) => {
-                format!("at {}, port {port}", hosts.join(" or "))
+            RendezvousAddress::Network(CoordinatorAddress { hosts, file, port, .. }) => {
+                let file = file.iter().map(|file| format!("the address in {}", file.display()));
+                let all: Vec<String> = file.chain(hosts.iter().cloned()).collect();
+                format!("at {}, port {port}", all.join(" or "))
             }
         }
     }
@@ -170,7 +177,7 @@ impl Rendezvous {
     }
 
     /// Connects to the coordinator: to its addresses, or to the endpoints of a `redirect`. Every `attempt` begins
-    /// with another address, since another program may listen at some of them.
+    /// with another address, since another program may listen at some of them; only the file's comes always first.
     ///
     /// # Errors
     /// When no address accepts, or none is reachable over the selected interface.
@@ -186,12 +193,19 @@ impl Rendezvous {
             }
             RendezvousAddress::Network(first) => first,
         };
-        let mut endpoints: Vec<SocketAddr> = match redirect {
-            [] => addresses(first)?,
-            redirect => redirect.to_vec(),
+        let (mut endpoints, told, missing) = match redirect {
+            [] => {
+                let known = self.finder.find(first);
+                let told = known.told.iter().copied();
+                (told.chain(known.named).collect(), known.told.iter().len(), known.missing)
+            }
+            redirect => (redirect.to_vec(), 0, Vec::new()),
         };
-        let first = attempt % endpoints.len().max(1);
-        endpoints.rotate_left(first);
+        if endpoints.is_empty() && !missing.is_empty() {
+            return Err(io::Error::other(missing.join("; ")));
+        }
+        let turned = &mut endpoints[told..];
+        turned.rotate_left(attempt % turned.len().max(1));
         let route = |to: SocketAddr| match &self.interface {
             None => Some((None, to)),
             // A redirect means this host's selected interface, too.
@@ -202,17 +216,12 @@ impl Rendezvous {
         };
         let routes: Vec<(Option<SocketAddr>, SocketAddr)> =
             endpoints.into_iter().filter_map(route).collect();
-        FramedStream::from_tcp(connect::connect_first(&routes)?)
+        let stream = connect::connect_first(&routes).map_err(|error| {
+            let all = std::iter::once(error.to_string()).chain(missing);
+            io::Error::other(all.collect::<Vec<_>>().join("; "))
+        })?;
+        FramedStream::from_tcp(stream)
     }
-}
-
-/// Every address of the coordinator.
-fn addresses(first: &CoordinatorAddress) -> io::Result<Vec<SocketAddr>> {
-    let mut all = Vec::new();
-    for host in &first.hosts {
-        all.extend((host.as_str(), first.port).to_socket_addrs()?);
-    }
-    Ok(all)
 }
 
 /// Checks that process 0 runs on the host that the workers assume: where the launcher runs, or where the
@@ -222,8 +231,15 @@ fn is_here(first: &CoordinatorAddress) -> Result<()> {
     // A host may resolve its own name to 127.0.1.1.
     let is_ours = |ip: IpAddr| ip.is_loopback() || ours.iter().any(|address| address.ip == ip);
     // All must match: every host has some of them, such as a container bridge's.
-    let all = addresses(first).unwrap_or_default();
-    if !all.is_empty() && all.iter().all(|address| is_ours(address.ip())) {
+    let all = coordinator_endpoints::resolve(&first.hosts, first.port).named;
+    // A pod may not resolve its own name.
+    let here = machine::host_name();
+    let is_own_name = |host: &String| host.split('.').next() == here.split('.').next();
+    let is_here = match all.as_slice() {
+        [] => first.hosts.iter().all(is_own_name),
+        all => all.iter().all(|address| is_ours(address.ip())),
+    };
+    if is_here {
         return Ok(());
     }
     let text = format!(

@@ -77,6 +77,11 @@ impl Worker {
         self.send(&ToWorker::Abort);
     }
 
+    /// Tells it what the job's end means.
+    pub fn conclude(&self, text: &str) {
+        self.send(&ToWorker::Conclusion(text.to_owned()));
+    }
+
     /// Has it exit with this code.
     pub fn exit(&self, exit: Exit) {
         self.send(&ToWorker::Exit(exit));

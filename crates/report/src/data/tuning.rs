@@ -17,7 +17,7 @@ pub struct Tuning {
     pub sentence: String,
     /// Lines for a shell that set the recommendation; none where nothing is recommended.
     pub set: Option<String>,
-    /// What was wrong with the first launch, in the user's own environment.
+    /// What was wrong before the first change, in the user's own environment.
     pub before: Vec<Finding>,
     /// Every launch of the search for an environment, in order.
     pub launches: Vec<Launch>,

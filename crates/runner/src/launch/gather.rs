@@ -6,8 +6,7 @@ use std::ffi::OsString;
 use anyhow::Result;
 use busbw_core::exit::Exit;
 
-use super::worker;
-use busbw_core::exit::print_error;
+use super::{print_error, worker};
 use busbw_job::{
     launched::Launched,
     rendezvous::{RendezvousServer, end_with_parent},

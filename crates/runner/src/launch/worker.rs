@@ -157,7 +157,10 @@ fn receive_assignment(
                 Err(error).context("cannot parse the rank assignment")
             }
             Ok(
-                ToWorker::Authentication { .. } | ToWorker::Abort | ToWorker::ReadCounters { .. },
+                ToWorker::Authentication { .. }
+                | ToWorker::Abort
+                | ToWorker::Conclusion(_)
+                | ToWorker::ReadCounters { .. },
             )
             | Err(_) => {
                 Err(ExitError::new(Exit::RankLost, "lost the connection to process 0 of this run")
@@ -188,6 +191,7 @@ fn follow_coordinator(
                 Ok(ToWorker::ReadCounters { gpus, question, after }) => {
                     counters.read(gpus.as_deref(), question, after);
                 }
+                Ok(ToWorker::Conclusion(_)) => {}
                 Ok(ToWorker::Exit(exit)) => low_level::exit(exit.code().into()),
                 Ok(ToWorker::Authentication { .. } | ToWorker::Assign { .. }) | Err(_) => {
                     let _ = writeln!(

@@ -12,6 +12,7 @@ use busbw_core::{
 };
 
 use super::{Ended, Outputs};
+use busbw_host::termination_message;
 use busbw_render as render;
 
 /// How long a reader gets for the last lines after an interruption.
@@ -26,6 +27,9 @@ impl Outputs {
     /// # Errors
     /// Outputs cannot be written.
     pub fn end(mut self, ended: &Ended, interrupted: impl Fn() -> bool) -> Result<Exit> {
+        if let (Some(message), true) = (&ended.message, ended.exit != Exit::Ok) {
+            termination_message::write(&format!("busbw: {message}"));
+        }
         let exit = self.last_lines(ended)?;
         let mut patience = LAST_LINES_TIMEOUT;
         loop {

@@ -33,8 +33,10 @@ fn every_row_is_read_and_its_own_values_are_accepted() {
         for need in &row.needs {
             assert!(rows[..place].iter().any(|other| other.name == need.name), "{}", row.name);
         }
-        assert_eq!(row.since.is_none(), row.name.starts_with("BUSBW_"), "{}", row.name);
-        assert!(["any", "network", "rdma", "sockets", "nvlink", "busbw_net"].contains(&row.place));
+        let is_nccls = row.name.starts_with("NCCL_");
+        assert_eq!(row.since.is_some(), is_nccls, "{}", row.name);
+        let places = ["any", "network", "rdma", "sockets", "nvlink", "busbw_net", "net_backend"];
+        assert!(places.contains(&row.place), "{}", row.name);
         assert!(["all", "collectives", "messages"].contains(&row.operations));
         assert!(row.source.len() > 5, "{}", row.name);
     }
@@ -109,4 +111,35 @@ fn nothing_unknown_is_tried() {
     assert!(refused(&listed("NCCL_SOCKET_NTHREADS", &["4"])).contains("cannot be tried here"));
     let nothing = super::space(&Here::default(), &BTreeMap::new(), &BTreeMap::new());
     assert!(matches!(nothing, Err(CatalogueError::Space(SpaceError::Empty))));
+}
+
+#[test]
+fn the_option_that_selects_a_net_plugin_is_a_variable_of_the_net_backend() {
+    let present = BTreeMap::from([("--net".to_owned(), "/lib/reference.so".to_owned())]);
+    let here = Here {
+        net_backend: true,
+        sockets: true,
+        busbw_net: true,
+        collectives: true,
+        ..Here::default()
+    };
+    let (space, waived) = super::space(&here, &present, &listed("--net", &["busbw"])).unwrap();
+    assert_eq!(
+        names(&space),
+        ["--net", "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", "BUSBW_NET_THREADS"]
+    );
+    assert_eq!(
+        space.variables()[0].values[space.variables()[0].default].as_deref(),
+        Some("/lib/reference.so")
+    );
+    // Threads of a plugin mean something with that plugin alone.
+    for (net, expected) in [(0, "BUSBW_NET_THREADS"), (1, "NCCL_SOCKET_NTHREADS")] {
+        let mut point = vec![net, 2, 0, 2];
+        space.normalise(&mut point);
+        let set: Vec<String> = space.environment(&point).into_iter().map(|one| one.name).collect();
+        assert!(set.contains(&expected.to_owned()) && set.len() == 2 - net, "{set:?}");
+    }
+    let (rungs, _) = rungs(&space, &waived);
+    let names: Vec<&str> = rungs.iter().map(|rung| rung.name.as_str()).collect();
+    assert_eq!(names, ["net plugin", "threads of the net plugin", "socket threads"]);
 }

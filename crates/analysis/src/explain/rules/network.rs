@@ -8,6 +8,8 @@ use busbw_library_logs::nccl::{NcclFacts, Transport, path_word};
 
 use busbw_hardware::machine::{models, ready};
 
+use crate::machine_argument::of_run::ranks_share_gpus;
+
 use super::super::{
     context::{Context, plural},
     placement::setting,
@@ -277,7 +279,8 @@ fn more_nodes(context: &Context<'_>, facts: Facts<'_>, _: Transports<'_>) -> Opt
         context.run.devices.iter().map(|device| device.host.as_str()).collect();
     hosts.sort_unstable();
     hosts.dedup();
-    if hosts.is_empty() || nodes as usize <= hosts.len() {
+    // Ranks that share a GPU have host identities of their own: NCCL refuses them otherwise.
+    if hosts.is_empty() || nodes as usize <= hosts.len() || ranks_share_gpus(context.run) {
         return None;
     }
     Some(

@@ -4,6 +4,7 @@
 use std::{
     fmt,
     io::{Read, Write},
+    os::unix::process::CommandExt,
     process::Stdio,
     time::{Duration, Instant},
 };
@@ -107,8 +108,10 @@ impl Kubectl {
         let other = |text: String| Failed { cause: Cause::Other, text };
         let timeout = format!("--request-timeout={}s", limit.as_secs().max(1));
         let command = self.command(words).with([timeout.as_str()]);
+        // In a process group of its own: Ctrl-C is for this process, which then deletes what it made.
         let started = command
             .to_start()
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -162,7 +165,9 @@ impl Kubectl {
     pub(super) fn meaning(&self, words: &[&str], stderr: &str) -> Failed {
         let said = last_error(stderr);
         let has = |part: &str| stderr.contains(part);
-        let namespace = self.namespace.as_deref().unwrap_or("default");
+        let in_namespace =
+            self.namespace.as_ref().map(|name| format!(" -n {name}")).unwrap_or_default();
+        let namespace = self.namespace.as_deref().unwrap_or("of this context");
         let (cause, remedy) = if has("context") && (has("does not exist") || has("cannot locate")) {
             (
                 Cause::Missing,
@@ -186,14 +191,14 @@ impl Kubectl {
             (
                 Cause::Forbidden,
                 format!(
-                    "the quota of namespace {namespace} is used up: `kubectl describe quota -n {namespace}` shows by what"
+                    "the quota of namespace {namespace} is used up: `kubectl describe quota{in_namespace}` shows by what"
                 ),
             )
         } else if has("orbidden") {
             (
                 Cause::Forbidden,
                 format!(
-                    "`busbw all_reduce --launcher kubernetes --kind role --dry-run` prints the least Role that suffices; `kubectl auth can-i --list -n {namespace}` shows what this user may do"
+                    "`busbw all_reduce --launcher kubernetes --kind role --dry-run` prints the least Role that suffices; `kubectl auth can-i --list{in_namespace}` shows what this user may do"
                 ),
             )
         } else if has("namespaces") && has("not found") {

@@ -3,6 +3,7 @@
 
 use std::{
     io::{self, PipeReader, PipeWriter, Read, Write},
+    os::unix::process::CommandExt,
     process::{Child, Stdio},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -84,6 +85,7 @@ fn one(
     let tied = Command::new([std::env::current_exe()?]).with([TIED]).with(&log.words);
     let mut child = tied
         .to_start()
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

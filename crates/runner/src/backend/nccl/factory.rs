@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use busbw_core::{plan::Plan, record::Machine};
-use busbw_ffi::gpu::Facts;
-use busbw_host::machine;
+use busbw_ffi::{gpu::Facts, search::Environment};
+use busbw_host::{
+    doctor,
+    machine::{self, Root},
+};
 use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -62,7 +65,8 @@ impl Factory for NcclFactory {
             let here = (0..plan.ranks_each()).map(|rank| ordinal(plan, gpus, rank));
             gpus.apart(&here.collect::<Vec<_>>())
         });
-        apart.into_iter().chain(Log::absence()).collect()
+        let lacking = doctor::lacking(Root::system(), Environment::of_process(), plan.ranks_each());
+        apart.into_iter().chain(Log::absence()).chain(lacking).collect()
     }
 
     /// Each rank has a GPU: the smallest counts.
