@@ -49,7 +49,7 @@ admin --namespace little create quota few --hard=pods=1 >"$work/made" 2>&1
 IN=little CONF=$cluster/admin.conf run "a quota" 5 0 "quota of namespace little is used up|exceeded quota" all_reduce $small $net --wait 8s
 
 # What no waiting helps.
-run "unschedulable: GPUs" 5 0 "Insufficient nvidia.com/gpu.*GPUs are short" all_reduce $small --backend net --gpus-per-node 64 --wait 5s
+run "unschedulable: GPUs" 5 0 "Insufficient nvidia.com/gpu.*GPUs are short" all_reduce $small --backend net --gpus-per-node 64 --rdma none --wait 5s
 run "unschedulable: labels" 5 0 "no node has these labels" all_reduce $small $net --node-selector pool=none --wait 5s
 IMAGE=localhost/none:1 run "an image that is not there" 5 0 "has no image: it is not on this node" all_reduce $small $net
 run "a queue that does not admit" 5 0 "is suspended after .*Kueue or another queue" all_reduce $small $net --queue team --wait 5s
