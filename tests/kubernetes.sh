@@ -56,19 +56,15 @@ fi
 # As releases are.
 cp "$program" "$work/busbw" && strip "$work/busbw" && program=$work/busbw
 tests/kubernetes/cluster.sh up "$cluster" || exit 1
-tests/kubernetes/cluster.sh up "$work/second" --no-dns &
-second=$!
 image=localhost/busbw:test
 tools/image.sh --name "$image" "$program" "$work/image.tar" &&
   tests/kubernetes/cluster.sh load "$cluster" "$work/image.tar" >/dev/null || exit 1
-wait $second && tests/kubernetes/cluster.sh load "$work/second" "$work/image.tar" >/dev/null || exit 1
 export BUSBW_NO_RECORD=1
 admin() { "$programs/bin/kubectl" --kubeconfig "$cluster/admin.conf" "$@"; }
 
 # shellcheck source=tests/kubernetes/judge.sh
 . tests/kubernetes/judge.sh
 allow "$cluster"
-allow "$work/second"
 if [ -n "$bars" ]; then
   # shellcheck source=tests/kubernetes/bars.sh
   . tests/kubernetes/bars.sh
@@ -78,7 +74,6 @@ fi
 . tests/kubernetes/shapes.sh
 # shellcheck source=tests/kubernetes/cases.sh
 . tests/kubernetes/cases.sh
-settle
 
 # Every name that is expected, and no other.
 while read -r name; do

@@ -2,14 +2,6 @@
 # that are only judged (shapes.sh), and not what takes hours (bars.sh).
 # shellcheck disable=SC2086
 
-# What waits for a limit begins first: in namespaces of their own, beside the others.
-later "unschedulable: GPUs" 5 0 "Insufficient nvidia.com/gpu.*GPUs are short" all_reduce $small --backend net --gpus-per-node 64 --wait 8s
-later "unschedulable: labels" 5 0 "no node has these labels" all_reduce $small $net --node-selector pool=none --wait 8s
-IMAGE=localhost/none:1 later "an image that is not there" 5 0 "has no image: it is not on this node" all_reduce $small $net
-later "a queue that does not admit" 5 0 "is suspended after .*Kueue or another queue" all_reduce $small $net --queue team --wait 8s
-later "a ComputeDomain without its driver" 5 0 "a resource claim is not there" all_reduce $small $net --compute-domain --wait 8s
-later "a deadline" 4 1+ "at its deadline of 12 s" all_reduce $net $endless --deadline 12s
-
 run "four pods" 0 4 "" all_reduce $small $net
 name="every pod is in the record"
 launched all_reduce $small $net --record "$work/record.jsonl" >"$work/out" 2>"$work/err"
@@ -18,7 +10,16 @@ if [ "$hosts" = 4 ] && "$program" show "$work/record.jsonl" | grep -q ' float ';
   verdict FAILED "$name" "$hosts hosts"
   tail -n 5 "$work/err"
 fi
-CONF=$work/second/least.conf ON=$work/second run "four pods, a cluster without DNS" 0 4 "" all_reduce $small $net
+
+# Another cluster, that has no DNS.
+name="four pods, a cluster without DNS"
+if tests/kubernetes/cluster.sh up "$work/second" --no-dns && tests/kubernetes/cluster.sh load "$work/second" "$work/image.tar" >"$work/made"; then
+  allow "$work/second"
+  CONF=$work/second/least.conf ON=$work/second run "$name" 0 4 "" all_reduce $small $net
+  tests/kubernetes/cluster.sh down "$work/second"
+else
+  verdict FAILED "$name" "no second cluster"
+fi
 
 name="two runs at once"
 PODS=2 launched all_reduce $small $net >"$work/one" 2>&1 &
@@ -47,9 +48,16 @@ admin create namespace little >"$work/made" 2>&1
 admin --namespace little create quota few --hard=pods=1 >"$work/made" 2>&1
 IN=little CONF=$cluster/admin.conf run "a quota" 5 0 "quota of namespace little is used up|exceeded quota" all_reduce $small $net --wait 8s
 
+# What no waiting helps.
+run "unschedulable: GPUs" 5 0 "Insufficient nvidia.com/gpu.*GPUs are short" all_reduce $small --backend net --gpus-per-node 64 --rdma none --wait 5s
+run "unschedulable: labels" 5 0 "no node has these labels" all_reduce $small $net --node-selector pool=none --wait 5s
+IMAGE=localhost/none:1 run "an image that is not there" 5 0 "has no image: it is not on this node" all_reduce $small $net
+run "a queue that does not admit" 5 0 "is suspended after .*Kueue or another queue" all_reduce $small $net --queue team --wait 5s
+CONF=$cluster/admin.conf IN=others run "a ComputeDomain without its driver" 5 0 "a resource claim is not there" all_reduce $small $net --compute-domain --wait 5s
 run "killed for memory" 6 "0+" "was killed for memory at its limit of 8Mi" all_reduce -b 8 -e 64M -f 8 -n 5 $net --pod-memory 8Mi
 
 # In mid-run.
+run "a deadline" 4 1+ "at its deadline of 20 s" all_reduce $net $endless --deadline 20s
 # A pod's processes are among the cluster's: found by the variable that tells its index.
 of_pod() { # INDEX
   tests/kubernetes/cluster.sh inside "$cluster" sh -c \
@@ -89,7 +97,6 @@ wait "$running" 2>/dev/null
 left=$(gone least 60)
 if [ -z "$left" ]; then verdict ok "$name"; else verdict FAILED "$name" "left: $left"; fi
 
-settle
 name="the API server stops answering"
 endlessly --deadline 60s --ttl 1s
 api=$(tests/kubernetes/cluster.sh inside "$cluster" pgrep -x kube-apiserver)

@@ -56,12 +56,12 @@ up() {
   ip addr add "10.78.$number.1/30" dev "bwkube$number"
   ip link set "bwkube$number" up
   # It says `ready` when a pod can run.
-  for _ in $(seq 1200); do
+  for _ in $(seq 3600); do
     [ ! -e "$dir/ready" ] || break
     kill -0 "$outside" 2>/dev/null || { say "$(tail -n 3 "$dir/logs/inside")"; false; }
     sleep 0.1
   done
-  [ -e "$dir/ready" ] || { say "not ready in two minutes: $(tail -n 3 "$dir/logs/inside")"; false; }
+  [ -e "$dir/ready" ] || { say "not ready in six minutes: $(tail -n 3 "$dir/logs/inside")"; false; }
   trap - ERR INT TERM
 }
 

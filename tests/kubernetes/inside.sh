@@ -118,7 +118,7 @@ JSON
 start containerd containerd --config containerd.toml
 
 admin() { kubectl --kubeconfig admin.conf "$@"; }
-until_done 60 "the API server" admin get --raw /readyz
+until_done 240 "the API server" admin get --raw /readyz
 start manager kube-controller-manager --kubeconfig users/manager.conf --service-account-private-key-file users/accounts.key \
   --root-ca-file api/apiserver.crt --leader-elect=false --use-service-account-credentials --secure-port 0
 start scheduler kube-scheduler --kubeconfig users/scheduler.conf --leader-elect=false --secure-port 0
@@ -167,14 +167,14 @@ fi
 # One image, which holds a pod's namespaces: it waits.
 printf '#include <unistd.h>\nint main(void) { for (;;) pause(); }\n' | gcc -static -Os -x c -o pause -
 "$here/../../tools/image.sh" --name localhost/pause:1 pause pause.tar >>logs/setup 2>&1
-until_done 30 "containerd" ctr --address containerd.sock --namespace k8s.io images import pause.tar
-until_done 30 "the kinds that others define" admin apply --server-side -f "$programs/crds" -f "$here/compute_domain.yaml"
-until_done 60 "the node" admin wait --for=condition=Ready node/node1 --timeout=0
-until_done 30 "the ServiceAccount of the default namespace" admin get serviceaccount default
+until_done 120 "containerd" ctr --address containerd.sock --namespace k8s.io images import pause.tar
+until_done 120 "the kinds that others define" admin apply --server-side -f "$programs/crds" -f "$here/compute_domain.yaml"
+until_done 180 "the node" admin wait --for=condition=Ready node/node1 --timeout=0
+until_done 120 "the ServiceAccount of the default namespace" admin get serviceaccount default
 
 # Who may no more than the Role says, and who no longer may.
 admin create namespace least >>logs/setup 2>&1
-until_done 30 "the ServiceAccount of a user" admin apply --namespace least -f "$here/least.yaml"
+until_done 120 "the ServiceAccount of a user" admin apply --namespace least -f "$here/least.yaml"
 kubeconfig least.conf "$outside" "$(admin create token least --namespace least --duration 12h)" least
 kubeconfig expired.conf "$outside" "$("$here/token.sh" "$dir" least least -60)" least
 touch ready

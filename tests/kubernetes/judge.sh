@@ -67,24 +67,6 @@ run() {
   timeout "$limit" bash -c 'launched "$@"' - "${@:5}" >"$work/out" 2>"$work/err"
   judge "${@:1:4}" $? "$work" "${IN-}" "${ON-}"
 }
-# The same for what mostly waits: it runs beside the others until `settle`, in a namespace of its own.
-waiting=()
-later() { # as `run`
-  local folder space="beside-$((${#waiting[@]} / 7))"
-  folder=$(mktemp -d -p "$work")
-  admin create namespace "$space" >"$folder/made" 2>&1
-  IN=$space CONF=$cluster/admin.conf timeout "$limit" bash -c 'launched "$@"' - "${@:5}" >"$folder/out" 2>"$folder/err" &
-  waiting+=("$!" "$folder" "$space" "${@:1:4}")
-}
-settle() {
-  local number code
-  for ((number = 0; number < ${#waiting[@]}; number += 7)); do
-    wait "${waiting[number]}"
-    code=$?
-    judge "${waiting[@]:number + 3:4}" $code "${waiting[number + 1]}" "${waiting[number + 2]}"
-  done
-  waiting=()
-}
 # Waits until a file has a line that matches: FILE EXPRESSION SECONDS.
 until_line() {
   local _
