@@ -56,6 +56,10 @@ pub fn run(
     if dry_run {
         return print(&launcher.dry_run(&job)?).map(Some);
     }
+    if job.pods.is_some() && arguments.repeat.is_some() {
+        let text = "--repeat starts ranks anew in one job, and pods are one launch: `busbw sweep --launches K` makes K of them";
+        return Err(ExitError::new(Exit::Usage, text).into());
+    }
     consent::ask(launcher.as_ref(), &job, launching.kubernetes.yes)?;
     let record = record_place(arguments, environment);
     relay::run(launcher.as_ref(), &job, arguments, &record, program, args).map(Some)

@@ -20,8 +20,10 @@ use busbw_host::{doctor::Node, machine, survey::Survey};
 use busbw_job::launchers::{self, Loss, Placement, RunningJob, job::Job};
 use busbw_runner::launch;
 
-use crate::{options, within_job::Leader};
+use crate::{options, sweep::Interruption, within_job::Leader};
 
+/// How long the hosts of a job may take to describe themselves.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often it is looked whether the job can still answer.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -60,6 +62,11 @@ fn print(surveys: &[Survey]) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// How long the hosts of that job may take to describe themselves: pods may wait for nodes and images.
+pub fn patience(placement: &Placement) -> Duration {
+    TIMEOUT + placement.pods.as_ref().map_or(Duration::ZERO, |pods| pods.wait)
+}
+
 /// Surveys the hosts of the job that `placement` describes, through its launcher, within `limit`: one survey a
 /// process, in their order.
 ///
@@ -71,15 +78,24 @@ pub fn hosts(placement: &Placement, limit: Duration) -> Result<Vec<Survey>> {
         return Ok(vec![here(0, Some(0), true)]);
     };
     let begun = Instant::now();
+    // Pods outlive this process: whoever interrupts it waits until they are deleted.
+    let interruption = match job.pods {
+        Some(_) => Interruption::watch()?,
+        None => Interruption::default(),
+    };
     let mut job = launcher.start(&job)?;
     let answer = match reading(job.stdout()) {
-        Some(text) => within(job.as_mut(), &text, limit),
+        Some(text) => within(job.as_mut(), &text, limit, &interruption),
         None => Ok(None),
     };
     if !matches!(answer, Ok(Some(_))) {
         job.abandon();
     }
     let end = job.end();
+    if let Some(left) = &end.left {
+        // Without a stderr there is nobody to tell.
+        let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {left}");
+    }
     let Some(text) = answer.map_err(|loss| ExitError::new(loss.exit, loss.text))? else {
         let text = format!(
             "the hosts of the job gave no survey within {} s: {}; start it on fewer hosts to find the one that does not answer",
@@ -134,6 +150,7 @@ fn within(
     job: &mut dyn RunningJob,
     text: &Receiver<String>,
     limit: Duration,
+    interruption: &Interruption,
 ) -> Result<Option<String>, Loss> {
     let by = Instant::now() + limit;
     loop {
@@ -143,6 +160,10 @@ fn within(
         }
         if let Some(loss) = job.lost() {
             return Err(loss);
+        }
+        if interruption.is_interrupted() {
+            let text = "interrupted while the hosts of the job were read".to_owned();
+            return Err(Loss { text, exit: Exit::Interrupted, may_be_stopped: false });
         }
         match text.recv_timeout(LOOK.min(by.saturating_duration_since(Instant::now()))) {
             Ok(text) => return Ok(Some(text)),

@@ -14,7 +14,7 @@ mod profile;
 mod required;
 mod table;
 
-use std::{ffi::OsString, time::Duration};
+use std::ffi::OsString;
 
 use anyhow::Result;
 use busbw_core::{exit::Exit, plan::Plan};
@@ -35,9 +35,6 @@ use profile::Profile;
 
 /// Seconds for all transports together, where the user names none.
 const DEFAULT_TIME_S: f64 = 240.0;
-/// How long the hosts of a job may take to describe themselves.
-const SURVEY_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// Runs all transports.
 ///
 /// # Errors
@@ -129,8 +126,8 @@ fn compare(
 /// The hosts of the job, read by its processes.
 fn hosts(prepared: &Prepared, leader: Option<&Leader>) -> Result<Vec<JobHost>> {
     let surveys = match (leader, prepared.placement()) {
-        (Some(leader), _) => survey::of_job(leader, SURVEY_TIMEOUT)?,
-        (None, Some(placement)) => survey::hosts(&placement, SURVEY_TIMEOUT)?,
+        (Some(leader), _) => survey::of_job(leader, survey::TIMEOUT)?,
+        (None, Some(placement)) => survey::hosts(&placement, survey::patience(&placement))?,
         (None, None) => vec![survey::here(0, None, true)],
     };
     Ok(JobHost::all(surveys))

@@ -21,6 +21,8 @@ pub const NO_RECORD: &str = "BUSBW_NO_RECORD";
 pub const INTERFACE: &str = "BUSBW_INTERFACE";
 /// A secret that only processes of a job know.
 pub const JOB_SECRET: &str = "BUSBW_JOB_SECRET";
+/// A file that holds that secret.
+pub const JOB_SECRET_FILE: &str = "BUSBW_JOB_SECRET_FILE";
 /// The number of pods of a job, each with one process.
 pub const PODS: &str = "BUSBW_PODS";
 /// A file that holds the coordinator's address, or will hold it.
@@ -59,7 +61,7 @@ pub enum SetBy {
 }
 
 /// Every variable of the program with who sets it and what it does. The net plugin's own are in docs/plugin.md.
-pub const VARIABLES: [(&str, SetBy, &str); 23] = [
+pub const VARIABLES: [(&str, SetBy, &str); 24] = [
     (NCCL, SetBy::User, "the file of NCCL, such as /opt/nccl/lib/libnccl.so.2 (`--nccl`)"),
     (RCCL, SetBy::User, "the file of RCCL (`--nccl`)"),
     (CUDA, SetBy::User, "the file of CUDA's driver"),
@@ -82,6 +84,7 @@ pub const VARIABLES: [(&str, SetBy, &str); 23] = [
         SetBy::User,
         "a secret that all processes of a job have, by which they authenticate; set by busbw with `--launcher` and -H",
     ),
+    (JOB_SECRET_FILE, SetBy::User, "a file that holds that secret, such as one of a pod's Secret"),
     (
         PODS,
         SetBy::User,

@@ -9,7 +9,7 @@ mod variables;
 
 use std::ops::Range;
 
-use busbw_core::environment::{INTERFACE, JOB_SECRET};
+use busbw_core::environment::{INTERFACE, JOB_SECRET, JOB_SECRET_FILE};
 use busbw_ffi::mpi::Launcher;
 
 pub use self::coordinator::CoordinatorAddress;
@@ -57,7 +57,9 @@ impl Launched {
         let slurm = names.rank == "SLURM_PROCID" || names.job == ["PMI_JOBID"];
         let nodes = if slurm { number("SLURM_STEP_NUM_NODES") } else { None };
         let job: Option<Vec<String>> = names.job.iter().map(|name| lookup(name)).collect();
-        let secret = lookup(JOB_SECRET).or_else(|| lookup("OMPI_MCA_orte_precondition_transports"));
+        let secret = lookup(JOB_SECRET)
+            .or_else(|| secret_of(&lookup(JOB_SECRET_FILE)?))
+            .or_else(|| lookup("OMPI_MCA_orte_precondition_transports"));
         // One process a pod, which sees no other pod's processes and devices.
         let (place, count) = if names.pod { (Some(0), Some(1)) } else { (None, None) };
         Some(Launched {
@@ -111,6 +113,12 @@ impl Launched {
         let numbers = Numbers::read(lookup)?;
         (numbers.size == 1).then(|| format!("{}=1", numbers.names.size))
     }
+}
+
+/// The secret of a file; none where it cannot be read, and then the rendezvous is refused by those that have it.
+fn secret_of(path: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

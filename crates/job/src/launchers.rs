@@ -146,12 +146,14 @@ impl Loss {
 }
 
 /// What carries the stdout of process 0 to this process.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Carrier {
     /// For messages, such as "mpirun (process 7 on this machine)".
     pub name: String,
     /// How long it has not answered; none where it does not answer at all.
     pub silence: Option<Duration>,
+    /// How much longer than a local launcher it takes to end.
+    pub grace: Duration,
 }
 
 /// How a job ended.
@@ -162,8 +164,8 @@ pub struct JobEnd {
     pub text: String,
     /// What may be left, and where, if that could not be seen from here.
     pub left: Option<String>,
-    /// What ended a process from outside, where the launcher knows.
-    pub why: Option<String>,
+    /// What ended the job or a process from outside, where the launcher knows.
+    pub why: Option<Loss>,
 }
 
 impl JobEnd {

@@ -125,11 +125,11 @@ impl Process0 {
 
     fn lost(&mut self, now: Instant, carrier: &Carrier) -> Option<String> {
         if let Some((ended, limit)) = &mut self.ended {
-            return (ended.length(now) >= *limit).then(|| {
+            return (ended.length(now) >= *limit + carrier.grace).then(|| {
                 format!(
                     "{} has not ended {} s after the run: one of its processes may be stopped",
                     carrier.name,
-                    limit.as_secs()
+                    (*limit + carrier.grace).as_secs()
                 )
             });
         }
@@ -198,7 +198,8 @@ mod tests {
     /// What is said after so many seconds, checked every second.
     fn after(process: &mut Process0, seconds: u64, carrier: Option<u64>) -> Option<String> {
         let (start, silence) = (Instant::now(), carrier.map(Duration::from_secs));
-        let carrier = Carrier { name: "the agent on a (process 3 there)".to_owned(), silence };
+        let name = "the agent on a (process 3 there)".to_owned();
+        let carrier = Carrier { name, silence, ..Carrier::default() };
         let check = |second| process.lost(start + Duration::from_secs(second), &carrier);
         (1..=seconds).filter_map(check).next()
     }

@@ -205,7 +205,7 @@ impl Reader {
             }
             // What ends one process before the run ends the others by a signal.
             if let Some(why) = how.why.as_ref().filter(|_| !guard.is_signalled()) {
-                return Err(ExitError::new(Exit::RankLost, why.clone()).into());
+                return Err(ExitError::new(why.exit, why.text.clone()).into());
             }
             // If process 0 is busbw, it has printed why.
             let exit = if guard.is_signalled() { Exit::Interrupted } else { how.exit() };
@@ -219,46 +219,48 @@ impl Reader {
             };
         };
         let from_outside = how.why.clone();
-        let lost = |message| {
-            let exit = Exit::RankLost;
-            Ended { status: Status::Failed, exit, message, ..Ended::complete() }
+        let lost = |loss: Loss| {
+            let message = Some(loss.text);
+            Ended { status: Status::Failed, exit: loss.exit, message, ..Ended::complete() }
         };
-        let ended = match self.end {
+        let is_ours = guard.is_signalled();
+        let ended = match (self.end, from_outside) {
             _ if self.reader_gone => Ended { status: Status::ReaderGone, ..Ended::complete() },
             // What ends a pod from outside ends process 0 by a signal, which it takes for the user's.
-            Some(End { status: Status::Interrupted, .. })
-                if !guard.is_signalled() && from_outside.is_some() =>
-            {
-                lost(from_outside)
-            }
-            Some(end) => {
+            (Some(End { status: Status::Interrupted, .. }), Some(loss)) if !is_ours => lost(loss),
+            (Some(end), from_outside) => {
                 outputs.was_told();
                 Ended {
                     status: end.status,
                     exit: end.exit,
                     message: match (from_outside, end.exit) {
-                        (Some(why), exit) if exit != Exit::Ok => {
-                            Some(end.message.map_or(why.clone(), |said| format!("{said}; {why}")))
-                        }
+                        (Some(loss), exit) if exit != Exit::Ok => Some(match end.message {
+                            Some(said) => format!("{said}; {}", loss.text),
+                            None => loss.text,
+                        }),
                         _ => end.message,
                     },
                     peak_rank_bytes: end.peak_rank_bytes,
                     gpu_memory: end.gpu_memory,
                 }
             }
-            None if self.lost.is_some() => {
+            (None, _) if self.lost.is_some() => {
                 let (message, exit) = self.lost.unzip();
                 let exit = exit.unwrap_or(Exit::RankLost);
                 Ended { status: Status::Failed, exit, message, ..Ended::complete() }
             }
-            None if guard.is_signalled() => Ended {
+            (None, _) if is_ours => Ended {
                 status: Status::Interrupted,
                 exit: Exit::Interrupted,
                 message: Some("interrupted".to_owned()),
                 ..Ended::complete()
             },
-            None if from_outside.is_some() => lost(from_outside),
-            None => lost(Some(format!("process 0 of the run is gone: {}", how.text))),
+            (None, Some(loss)) => lost(loss),
+            (None, None) => lost(Loss {
+                text: format!("process 0 of the run is gone: {}", how.text),
+                exit: Exit::RankLost,
+                may_be_stopped: false,
+            }),
         };
         outputs.end(&ended, || guard.is_signalled())
     }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use busbw_core::environment;
 use busbw_job::launchers::{
     LauncherName,
     kubernetes::{Kind, Pods, Rdma},
@@ -11,6 +12,23 @@ use clap::{
     Args,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
+
+/// Defaults of `--deadline`, `--ttl` and `--wait`.
+const DEADLINE: Duration = Duration::from_secs(1800);
+const TTL: Duration = Duration::from_secs(300);
+const WAIT: Duration = Duration::from_secs(300);
+/// Variables that a pod gets from busbw.
+const OWN_VARIABLES: [&str; 9] = [
+    environment::PODS,
+    environment::HOST,
+    environment::RELAYED,
+    environment::JOB_SECRET,
+    environment::JOB_SECRET_FILE,
+    environment::COORDINATOR_FILE,
+    environment::RENDEZVOUS_TIMEOUT,
+    "MASTER_ADDR",
+    "MASTER_PORT",
+];
 
 /// The heading of these options in the help.
 pub(super) const HEADING: &str = "Kubernetes (--launcher kubernetes)";
@@ -49,9 +67,9 @@ pub struct KubernetesArguments {
     /// RDMA devices of a pod: none, or RESOURCE[:N], several with commas [default: what the nodes offer]
     #[arg(long, value_name = "RESOURCES", value_parser = rdma, hide_short_help = true)]
     pub rdma: Option<Rdma>,
-    /// Extended resource that counts GPUs
-    #[arg(long, value_name = "RESOURCE", default_value = "nvidia.com/gpu", hide_short_help = true)]
-    pub gpu_resource: String,
+    /// Extended resource that counts GPUs [default: nvidia.com/gpu]
+    #[arg(long, value_name = "RESOURCE", hide_short_help = true)]
+    pub gpu_resource: Option<String>,
     /// Let several pods run on one node
     #[arg(long, hide_short_help = true)]
     pub share_nodes: bool,
@@ -100,18 +118,18 @@ pub struct KubernetesArguments {
     /// Processors of a pod, such as 16 [default: no limit]
     #[arg(long, value_name = "QUANTITY", hide_short_help = true)]
     pub pod_cpu: Option<String>,
-    /// When the cluster ends the job, whatever happens here
-    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = time, hide_short_help = true)]
-    pub deadline: Duration,
-    /// How long the ended job stays where nobody deletes it
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time, hide_short_help = true)]
-    pub ttl: Duration,
-    /// How long pods may wait for nodes, images and each other
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time, hide_short_help = true)]
-    pub wait: Duration,
-    /// When a CronJob runs
-    #[arg(long, value_name = "CRON", default_value = "0 3 * * *", hide_short_help = true)]
-    pub schedule: String,
+    /// When the cluster ends the job, whatever happens here [default: 30m]
+    #[arg(long, value_name = "TIME", value_parser = time, hide_short_help = true)]
+    pub deadline: Option<Duration>,
+    /// How long the ended job stays where nobody deletes it [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = time, hide_short_help = true)]
+    pub ttl: Option<Duration>,
+    /// How long pods may wait for nodes, images and each other [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = time, hide_short_help = true)]
+    pub wait: Option<Duration>,
+    /// When a CronJob runs [default: 0 3 * * *]
+    #[arg(long, value_name = "CRON", hide_short_help = true)]
+    pub schedule: Option<String>,
     /// Keep the job, its pods and their logs after the run; Ctrl-C deletes them all the same
     #[arg(long, hide_short_help = true)]
     pub keep: bool,
@@ -121,24 +139,60 @@ pub struct KubernetesArguments {
 }
 
 impl KubernetesArguments {
+    /// An option that was given, if any was.
+    pub fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            ("--nodes", self.nodes.is_some()),
+            ("--gpus-per-node", self.gpus_per_node.is_some()),
+            ("--image", self.image.is_some()),
+            ("--context", self.context.is_some()),
+            ("--namespace", self.namespace.is_some()),
+            ("--kind", self.kind.is_some()),
+            ("--rdma", self.rdma.is_some()),
+            ("--gpu-resource", self.gpu_resource.is_some()),
+            ("--share-nodes", self.share_nodes),
+            ("--host-network", self.host_network),
+            ("--pod-networks", self.pod_networks.is_some()),
+            ("--compute-domain", self.compute_domain),
+            ("--node-selector", !self.node_selector.is_empty()),
+            ("--toleration", !self.toleration.is_empty()),
+            ("--env", !self.env.is_empty()),
+            ("--image-pull-policy", self.image_pull_policy.is_some()),
+            ("--image-pull-secret", !self.image_pull_secret.is_empty()),
+            ("--service-account", self.service_account.is_some()),
+            ("--priority-class", self.priority_class.is_some()),
+            ("--queue", self.queue.is_some()),
+            ("--run-as-user", self.run_as_user.is_some()),
+            ("--shm", self.shm.is_some()),
+            ("--pod-memory", self.pod_memory.is_some()),
+            ("--pod-cpu", self.pod_cpu.is_some()),
+            ("--deadline", self.deadline.is_some()),
+            ("--ttl", self.ttl.is_some()),
+            ("--wait", self.wait.is_some()),
+            ("--schedule", self.schedule.is_some()),
+            ("--keep", self.keep),
+            ("--yes", self.yes),
+        ];
+        given.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
+    }
+
     /// The pods that were asked for.
     ///
     /// # Errors
     /// Options without `--launcher kubernetes`, or that launcher without them.
     pub fn pods(&self, launcher: Option<LauncherName>) -> Result<Option<Pods>, String> {
         if launcher != Some(LauncherName::Kubernetes) {
-            let asked = [
-                ("--nodes", self.nodes.is_some()),
-                ("--gpus-per-node", self.gpus_per_node.is_some()),
-                ("--image", self.image.is_some()),
-                ("--namespace", self.namespace.is_some()),
-                ("--context", self.context.is_some()),
-                ("--kind", self.kind.is_some()),
-            ];
-            return match asked.iter().find(|(_, is_given)| *is_given) {
-                Some((option, _)) => Err(format!("{option} needs --launcher kubernetes")),
+            return match self.first_given() {
+                Some(option) => Err(format!("{option} needs --launcher kubernetes")),
                 None => Ok(None),
             };
+        }
+        if self.schedule.is_some() && self.kind != Some(Kind::CronJob) {
+            return Err("--schedule is a CronJob's: --kind cronjob".to_owned());
+        }
+        let is_ours = |name: &str| OWN_VARIABLES.contains(&name);
+        if let Some((name, _)) = self.env.iter().find(|(name, _)| is_ours(name)) {
+            return Err(format!("--env {name}: busbw sets it in every pod: leave it out"));
         }
         let is_role = self.kind == Some(Kind::Role);
         let (none, no_image) = (is_role.then_some(1), is_role.then(String::new));
@@ -155,7 +209,7 @@ impl KubernetesArguments {
             kind: self.kind.unwrap_or_default(),
             nodes,
             gpus_per_node: self.gpus_per_node,
-            gpu_resource: self.gpu_resource.clone(),
+            gpu_resource: self.gpu_resource.clone().unwrap_or_else(|| "nvidia.com/gpu".to_owned()),
             rdma: self.rdma.clone().unwrap_or_default(),
             image,
             pull_policy: self.image_pull_policy.clone(),
@@ -174,11 +228,11 @@ impl KubernetesArguments {
             memory: self.pod_memory.clone(),
             cpu: self.pod_cpu.clone(),
             compute_domain: self.compute_domain,
-            deadline: self.deadline,
-            ttl: self.ttl,
-            wait: self.wait,
+            deadline: self.deadline.unwrap_or(DEADLINE),
+            ttl: self.ttl.unwrap_or(TTL),
+            wait: self.wait.unwrap_or(WAIT),
             keep: self.keep,
-            schedule: self.schedule.clone(),
+            schedule: self.schedule.clone().unwrap_or_else(|| "0 3 * * *".to_owned()),
         }))
     }
 }
@@ -209,6 +263,9 @@ fn rdma(word: &str) -> Result<Rdma, String> {
 
 /// `90s`, `30m`, `1h`, or seconds, whole.
 fn time(word: &str) -> Result<Duration, String> {
+    if matches!(word.trim(), "0" | "0s") {
+        return Ok(Duration::ZERO);
+    }
     let seconds = super::checking::duration(word)?;
     Ok(Duration::from_secs(seconds.ceil() as u64))
 }

@@ -85,8 +85,7 @@ impl LaunchingArguments {
             || self.processes.is_some()
             || self.command.is_some()
             || self.dry_run
-            || self.kubernetes.nodes.is_some()
-            || self.kubernetes.image.is_some()
+            || self.kubernetes.first_given().is_some()
     }
 }
 

@@ -28,8 +28,8 @@ const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// How long a launch may take to react to a signal that its whole process group got, before it gets
 /// one of its own.
 const SIGNAL_GRACE: Duration = Duration::from_millis(300);
-/// How long an interrupted launch may take to end.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(8);
+/// How long an interrupted launch may take to end, and one whose pods it deletes.
+const EXIT_TIMEOUTS: [Duration; 2] = [Duration::from_secs(8), Duration::from_secs(50)];
 /// Bytes of its stderr that are kept: the end, which has the reason.
 const STDERR_TAIL_BYTES: usize = 8 << 10;
 
@@ -133,7 +133,10 @@ fn follow(child: &mut Child, started: &Started<'_>) -> Result<Option<i32>> {
                 let pid = Pid::from_child(child);
                 let _ = kill_process(pid, Signal::INT);
             }
-            if since.elapsed() > EXIT_TIMEOUT || interruption.insists() {
+            // A launch that makes pods is not killed before it has deleted them: nobody else would.
+            let makes_pods = nodes_file().is_some();
+            let timeout = EXIT_TIMEOUTS[usize::from(makes_pods)];
+            if since.elapsed() > timeout || (interruption.insists() && !makes_pods) {
                 let _ = child.kill();
             }
         }

@@ -1,10 +1,7 @@
 //! Says what a tuning will load, and for how long; asks; refuses what others use.
 //! Not whether somebody else uses it (`busbw_host::in_use`).
 
-use std::{
-    io::{self, BufRead, IsTerminal, Write},
-    time::Duration,
-};
+use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::Result;
 use busbw_core::{
@@ -24,9 +21,6 @@ use crate::{
     within_job::Leader,
 };
 
-/// How long the hosts of a job may take to describe themselves.
-const SURVEY_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// Whether this may be loaded.
 ///
 /// # Errors
@@ -37,8 +31,8 @@ pub(super) fn may(arguments: &TuneArguments, job: &Job<'_>, leader: Option<&Lead
         return Ok(());
     }
     let processes = match (leader, job.placement()) {
-        (Some(leader), _) => survey::of_job(leader, SURVEY_TIMEOUT)?,
-        (None, Some(placement)) => survey::hosts(&placement, SURVEY_TIMEOUT)?,
+        (Some(leader), _) => survey::of_job(leader, survey::TIMEOUT)?,
+        (None, Some(placement)) => survey::hosts(&placement, survey::patience(&placement))?,
         (None, None) => vec![survey::here(0, None, true)],
     };
     let mut hosts: Vec<&str> = Vec::new();

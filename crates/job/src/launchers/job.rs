@@ -36,6 +36,8 @@ pub struct Job {
     pub variables: Vec<(String, String)>,
     /// Variables that no process is to have, whatever its host sets: a sweep has unset them.
     pub unset: Vec<String>,
+    /// Variables that a sweep sets for this launch.
+    pub swept: Vec<String>,
     /// Variables for the processes of this job only. They go through the environment: every user of a machine can
     /// read a command line.
     pub private_variables: Vec<(&'static str, String)>,
@@ -95,7 +97,8 @@ impl Job {
             processes,
             command,
             variables: variables::that_matter(environment::all(), &swept),
-            unset: swept.into_iter().filter(|name| !is_set(name)).collect(),
+            unset: swept.iter().filter(|name| !is_set(name)).cloned().collect(),
+            swept,
             private_variables: secret
                 .map(|secret| (JOB_SECRET, secret))
                 .into_iter()

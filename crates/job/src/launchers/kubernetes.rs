@@ -3,11 +3,13 @@
 
 mod asked;
 mod capacity;
+mod judge;
 mod kinds;
 mod kubectl;
 mod manifest;
 mod output;
 mod pod;
+mod quantity;
 mod running;
 mod same_nodes;
 mod template;
@@ -58,6 +60,13 @@ impl Launcher for Kubernetes {
 
     fn intent(&self, job: &Job) -> Result<Option<String>> {
         let pods = asked(job)?;
+        let shown =
+            Kind::ALL.iter().find(|(kind, ..)| *kind == pods.kind).map_or("", |kind| kind.1);
+        if let Kind::JobSet | Kind::CronJob | Kind::Role = pods.kind {
+            let text =
+                format!("--kind {shown} is printed, to commit or apply by hand: add --dry-run");
+            return Err(ExitError::new(Exit::Usage, text).into());
+        }
         let kubectl = Kubectl::of(job, pods);
         let resources = capacity::resources(&kubectl, pods)?;
         Ok(Some(intent(&kubectl, pods, &resources)?))
@@ -65,10 +74,6 @@ impl Launcher for Kubernetes {
 
     fn start(&self, job: &Job) -> Result<Box<dyn RunningJob>> {
         let pods = asked(job)?;
-        let refuse = |text: String| Err(ExitError::new(Exit::Usage, text).into());
-        if let Kind::JobSet | Kind::CronJob | Kind::Role = pods.kind {
-            return refuse("this kind is printed, and applied by hand: --dry-run".to_owned());
-        }
         let kubectl = Kubectl::of(job, pods);
         let resources = capacity::resources(&kubectl, pods)?;
         let own = token()?.to_ascii_lowercase();
@@ -89,8 +94,10 @@ impl Launcher for Kubernetes {
             pods.kind == Kind::MpiJob,
         );
         if pods.kind == Kind::MpiJob {
-            kubectl.run(&["create", "-f", "-"], &documents([kinds::mpi_job(&manifest)]))?;
-            return Ok(Box::new(Run::follow(watch, vec![format!("mpijob/{name}")])?));
+            let objects = vec![format!("mpijob/{name}")];
+            let made = kubectl.run(&["create", "-f", "-"], &documents([kinds::mpi_job(&manifest)]));
+            made.inspect_err(|_| unmake(&kubectl, &objects[0]))?;
+            return Ok(Box::new(Run::follow(watch, objects)?));
         }
         // The Job comes first, since it has the deadline and owns the rest: whenever this ends, nothing outlives it.
         let objects = vec![format!("job/{name}")];
@@ -172,8 +179,8 @@ fn intent(kubectl: &Kubectl, pods: &Pods, resources: &Resources) -> Result<Strin
         resources.rdma.iter().map(|(name, count)| format!("{count} {name}")).collect();
     let rdma = if rdma.is_empty() { String::new() } else { format!(", {}", rdma.join(", ")) };
     Ok(format!(
-        "{} pods with {gpus}{rdma} in namespace {namespace} of context {context}, for up to {} s, with image {}",
-        pods.nodes,
+        "{} with {gpus}{rdma} in namespace {namespace} of context {context}, for up to {} s, with image {}",
+        if pods.nodes == 1 { "1 pod".to_owned() } else { format!("{} pods", pods.nodes) },
         pods.deadline.as_secs(),
         pods.image
     ))

@@ -118,7 +118,7 @@ impl RunningJob for One {
     }
 
     fn carrier(&self) -> Carrier {
-        Carrier { name: self.label(), silence: None }
+        Carrier { name: self.label(), ..Carrier::default() }
     }
 
     fn interruption(&self) -> Box<dyn Fn() + Send> {

@@ -1,6 +1,8 @@
 //! What the nodes offer: GPUs and RDMA devices, from their allocatable resources, so that nobody types them.
 //! Not what is free: that the scheduler decides.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use busbw_core::exit::{Exit, ExitError};
 use serde_json::Value;
@@ -8,6 +10,7 @@ use serde_json::Value;
 use super::{
     asked::{Pods, Rdma},
     kubectl::{Cause, Kubectl},
+    quantity,
     template::Resources,
 };
 
@@ -28,6 +31,10 @@ pub(super) fn resources(kubectl: &Kubectl, pods: &Pods) -> Result<Resources> {
     };
     if let (Some(gpus), Some(rdma)) = (pods.gpus_per_node, &named) {
         return Ok(Resources { gpus, rdma: rdma.clone() });
+    }
+    if pods.share_nodes && pods.gpus_per_node.is_none() {
+        let text = "with --share-nodes how many GPUs each pod gets is not known: --gpus-per-node N";
+        return Err(ExitError::new(Exit::Usage, text).into());
     }
     let nodes = match kubectl.json(&["get", "nodes", "-o", "json"], "") {
         Ok(nodes) => nodes,
@@ -72,7 +79,7 @@ fn suits(node: &Value, pods: &Pods) -> bool {
 /// So many of a resource can be had on that node.
 fn count(node: &Value, resource: &str) -> u64 {
     let text = node["status"]["allocatable"][resource].as_str();
-    text.and_then(|text| text.parse().ok()).unwrap_or(0)
+    text.and_then(quantity::count).unwrap_or(0)
 }
 
 /// The most GPUs that as many nodes as pods have.
@@ -93,26 +100,38 @@ fn gpus_of(nodes: &[&Value], pods: &Pods) -> Result<u32> {
     Err(ExitError::new(Exit::Impossible, text).into())
 }
 
-/// The RDMA resources that enough nodes with so many GPUs have, and how many a pod gets of each.
+/// The RDMA resources that enough nodes with so many GPUs have all of, and how many a pod gets of each.
 fn rdma_of(nodes: &[&Value], pods: &Pods, gpus: u32) -> Vec<(String, u64)> {
-    let with_gpus: Vec<&&Value> =
-        nodes.iter().filter(|node| count(node, &pods.gpu_resource) >= u64::from(gpus)).collect();
     let needed = if pods.share_nodes { 1 } else { pods.nodes.max(1) as usize };
-    let names = with_gpus
+    let offers: Vec<BTreeMap<&str, u64>> = nodes
         .iter()
-        .flat_map(|node| node["status"]["allocatable"].as_object().into_iter().flatten());
-    let mut names: Vec<&String> =
-        names.map(|(name, _)| name).filter(|name| is_rdma(name)).collect();
-    names.sort_unstable();
-    names.dedup();
-    let given = names.into_iter().filter_map(|name| {
-        let mut counts: Vec<u64> = with_gpus.iter().map(|node| count(node, name)).collect();
+        .filter(|node| count(node, &pods.gpu_resource) >= u64::from(gpus))
+        .map(|node| rdma_on(node))
+        .collect();
+    // What one node has, on enough of them: pods are all alike.
+    let sets = offers.iter().map(|offer| {
+        let has_all =
+            |other: &&BTreeMap<&str, u64>| offer.keys().all(|name| other.contains_key(name));
+        let alike: Vec<&BTreeMap<&str, u64>> = offers.iter().filter(has_all).collect();
+        (offer, alike)
+    });
+    let most = sets.filter(|(_, alike)| alike.len() >= needed).max_by_key(|(offer, _)| offer.len());
+    let Some((offer, alike)) = most else { return Vec::new() };
+    let given = offer.keys().map(|name| {
+        let mut counts: Vec<u64> = alike.iter().map(|other| other[name]).collect();
         counts.sort_unstable_by(|a, b| b.cmp(a));
-        let least = counts.get(needed - 1).copied().unwrap_or(0);
-        let count = if least > MOST_DEVICES { 1 } else { least };
-        (count > 0).then(|| (name.clone(), count))
+        let least = counts[needed - 1];
+        ((*name).to_owned(), if least > MOST_DEVICES { 1 } else { least })
     });
     given.collect()
+}
+
+/// RDMA resources of a node that it has any of.
+fn rdma_on(node: &Value) -> BTreeMap<&str, u64> {
+    let all = node["status"]["allocatable"].as_object().into_iter().flatten();
+    let all =
+        all.filter(|(name, _)| is_rdma(name)).map(|(name, _)| (name.as_str(), count(node, name)));
+    all.filter(|(_, count)| *count > 0).collect()
 }
 
 /// Names of extended resources that are RDMA devices: NVIDIA's network operator and device plugins (`rdma/…`,
@@ -171,6 +190,20 @@ mod tests {
                 ("rdma/hca_shared_devices_a".to_owned(), 1)
             ]
         );
+    }
+
+    /// Pods are alike: what two nodes have is not asked for together with what two others have. Counts may be written as 1k.
+    #[test]
+    fn rdma_devices_of_different_nodes() {
+        let of = |name: &str| node(json!({ "nvidia.com/gpu": "8", name: "1k" }));
+        let all = [of("rdma/a"), of("rdma/a"), of("rdma/b"), of("rdma/b")];
+        let all: Vec<&Value> = all.iter().collect();
+        let given = rdma_of(&all, &pods(2), 8);
+        assert!(
+            given == [("rdma/a".to_owned(), 1)] || given == [("rdma/b".to_owned(), 1)],
+            "{given:?}"
+        );
+        assert_eq!(rdma_of(&all, &pods(3), 8), []);
     }
 
     #[test]

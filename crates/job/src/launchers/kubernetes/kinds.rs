@@ -6,8 +6,8 @@ use busbw_core::environment::RELAYED;
 use super::{
     asked::Kind,
     manifest::{Manifest, documents, role},
-    template::{arguments, template, variables},
-    yaml::{Map, Node},
+    template::{CONTAINER, arguments, literal, placement, template, variables},
+    yaml::Map,
 };
 
 /// What `--dry-run` prints for `kind`.
@@ -15,9 +15,11 @@ pub(super) fn to_commit(kind: Kind, manifest: &Manifest) -> String {
     match kind {
         Kind::Job => manifest.to_commit(),
         Kind::MpiJob => documents([mpi_job(manifest)]),
-        Kind::JobSet => documents([job_set(manifest)]),
-        Kind::CronJob => documents([cron_job(manifest), manifest.service(None)]),
-        Kind::Role => documents([role(manifest.pods.namespace.as_deref())]),
+        Kind::JobSet => manifest.about_secret() + &documents([job_set(manifest)]),
+        Kind::CronJob => {
+            manifest.about_secret() + &documents([cron_job(manifest), manifest.service(None)])
+        }
+        Kind::Role => documents([role(manifest.pods)]),
     }
 }
 
@@ -27,27 +29,31 @@ pub(super) fn mpi_job(manifest: &Manifest) -> Map {
     let slots = u64::from(manifest.resources.gpus.max(1));
     let processes = (u64::from(pods.nodes) * slots).to_string();
     // Nothing of a launcher: mpirun is it. Ranks are mpirun's processes.
-    let mut words =
-        vec!["mpirun".to_owned(), "--allow-run-as-root".to_owned(), "-n".to_owned(), processes];
+    let mut words = vec!["mpirun".to_owned(), "-n".to_owned(), processes];
     let names = variables(manifest).map(|(name, _)| name.clone()).chain([RELAYED.to_owned()]);
     words.extend(names.flat_map(|name| ["-x".to_owned(), name]));
     let mut own = manifest.job.words.iter().map(|word| word.to_string_lossy().into_owned());
     words.push("busbw".to_owned());
     words.extend(own.by_ref());
     let entry = |name: &str, value: &str| Map::default().with("name", name).with("value", value);
-    let environment: Vec<Map> = std::iter::once(entry(RELAYED, "1"))
+    // Open MPI refuses root without these.
+    let allows = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", RELAYED];
+    let environment: Vec<Map> = (allows.into_iter().map(|name| entry(name, "1")))
         .chain(variables(manifest).map(|(name, value)| entry(name, value)))
         .collect();
     let launcher = Map::default()
-        .with("name", "busbw")
+        .with("name", CONTAINER)
         .with("image", pods.image.as_str())
         .maybe("imagePullPolicy", pods.pull_policy.clone())
-        .with("command", Node::from(words))
+        .with("command", literal(words))
         .with("env", environment);
     let launcher =
         Map::default().with("metadata", Map::default().with("labels", manifest.labels())).with(
             "spec",
-            Map::default().with("restartPolicy", "Never").with("containers", vec![launcher]),
+            Map::default()
+                .with("restartPolicy", "Never")
+                .and(placement(manifest).without("affinity"))
+                .with("containers", vec![launcher]),
         );
     let worker = template(manifest, manifest.name, false).within("spec", |spec| {
         // mpi-operator sets the command, and sshd needs capabilities of its own.
@@ -132,7 +138,7 @@ fn cron_job(manifest: &Manifest) -> Map {
     let spec = manifest.job_spec("$(JOB_NAME)", false).within("template", |template| {
         template.within("spec", |spec| {
             spec.within("containers", |container| {
-                container.first_of("env", own_name).replaced("args", words)
+                container.first_of("env", own_name).replaced("args", literal(words))
             })
         })
     });

@@ -6,11 +6,13 @@ use std::{
     io::{Read, Write},
     os::unix::process::CommandExt,
     process::Stdio,
+    sync::mpsc::{self, Receiver},
     time::{Duration, Instant},
 };
 
 use anyhow::Result;
 use busbw_core::exit::{Exit, ExitError};
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
 use super::asked::Pods;
@@ -18,6 +20,8 @@ use crate::launchers::{command::Command, job::Job, not_started};
 
 /// How long one command may take before the API server counts as silent.
 const TIMEOUT: Duration = Duration::from_secs(15);
+/// How long what an ended command has said may take to be read.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How often it is checked whether a command has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -90,6 +94,11 @@ impl Kubectl {
         Command::new(&self.words).with(words)
     }
 
+    /// The same for messages: without what nobody is to read.
+    pub(super) fn shown(&self, words: &[&str]) -> String {
+        busbw_store::masked(&self.command(words).to_string())
+    }
+
     /// Runs a command with `input` on its stdin; returns its stdout.
     ///
     /// # Errors
@@ -118,34 +127,36 @@ impl Kubectl {
             .spawn();
         let mut child = not_started(started, command.program())
             .map_err(|why| Failed { cause: Cause::Missing, text: format!("{why:#}") })?;
-        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let (out, err) = (text_of(child.stdout.take()), text_of(child.stderr.take()));
         if let Some(mut stdin) = child.stdin.take() {
-            // A manifest is smaller than a pipe's buffer; where it fails kubectl says why.
-            let _ = stdin.write_all(input.as_bytes());
+            let input = input.to_owned();
+            // In a thread: a kubectl that does not read must not hold this one. Where it fails kubectl says why.
+            std::thread::spawn(move || stdin.write_all(input.as_bytes()));
         }
-        let readers = (text_of(out), text_of(err));
         let by = Instant::now() + limit + Duration::from_secs(1);
         let status = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break Some(status),
                 Ok(None) if Instant::now() < by => std::thread::sleep(POLL_INTERVAL),
                 Ok(None) => {
-                    let _ = child.kill();
+                    // With the plugin that signs in, which holds the pipes, too.
+                    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
                     let _ = child.wait();
                     break None;
                 }
                 Err(why) => return Err(other(format!("kubectl cannot be waited for: {why}"))),
             }
         };
-        let texts = (readers.0.join().unwrap_or_default(), readers.1.join().unwrap_or_default());
+        // A child that outlives kubectl may hold a pipe.
+        let text = |of: &Receiver<String>| of.recv_timeout(LAST_WORDS).unwrap_or_default();
         match status {
-            Some(status) if status.success() => Ok(texts.0),
-            Some(_) => Err(self.meaning(words, &texts.1)),
+            Some(status) if status.success() => Ok(text(&out)),
+            Some(_) => Err(self.meaning(words, &text(&err))),
             None => Err(Failed {
                 cause: Cause::Silent,
                 text: format!(
                     "{} has not answered within {} s: the API server does not answer, or a plugin that signs in waits",
-                    command,
+                    self.shown(words),
                     limit.as_secs()
                 ),
             }),
@@ -157,7 +168,7 @@ impl Kubectl {
         let text = self.run(words, input)?;
         serde_json::from_str(&text).map_err(|why| Failed {
             cause: Cause::Other,
-            text: format!("{} printed no JSON: {why}", self.command(words)),
+            text: format!("{} printed no JSON: {why}", self.shown(words)),
         })
     }
 
@@ -221,6 +232,13 @@ impl Kubectl {
             "no such host",
             "deadline exceeded",
             "TLS handshake",
+            "unable to handle the request",
+            "leader changed",
+            "InternalError",
+            "Internal error",
+            "connection lost",
+            "ServiceUnavailable",
+            "Too Many Requests",
             "EOF",
             "connection reset",
         ]
@@ -231,7 +249,7 @@ impl Kubectl {
         } else if has("no configuration has been provided") {
             (Cause::Missing, "kubectl knows no cluster: set KUBECONFIG, or --launcher-command 'kubectl --kubeconfig FILE'".to_owned())
         } else {
-            (Cause::Other, format!("the same by hand: {}", self.command(words)))
+            (Cause::Other, format!("it was {}", self.shown(words)))
         };
         let context = self.context.as_ref().map(|name| format!(" (context {name})"));
         let text = format!("kubectl{}: {said}; {remedy}", context.unwrap_or_default());
@@ -239,15 +257,17 @@ impl Kubectl {
     }
 }
 
-/// What is said on a pipe, read by a thread.
-fn text_of(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
+/// What is said on a pipe until its end, read by a thread.
+pub(super) fn text_of(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
             let _ = pipe.read_to_end(&mut bytes);
         }
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+        sender.send(String::from_utf8_lossy(&bytes).into_owned())
+    });
+    receiver
 }
 
 /// The last line that is an error: before it client-go repeats itself, with the time and its source file.
@@ -296,7 +316,7 @@ mod tests {
                 Cause::Silent,
                 "does not answer",
             ),
-            ("error: something new\n", Cause::Other, "by hand: kubectl get pods"),
+            ("error: something new\n", Cause::Other, "it was kubectl get pods"),
         ] {
             let failed = meaning(stderr);
             assert_eq!(failed.cause, cause, "{failed}");

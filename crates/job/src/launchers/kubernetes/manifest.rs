@@ -92,7 +92,11 @@ impl Manifest<'_> {
                 "activeDeadlineSeconds",
                 pods.deadline.as_secs(),
             )
-            .about("What has ended is deleted.", "ttlSecondsAfterFinished", pods.ttl.as_secs())
+            .maybe_about(
+                "What has ended is deleted.",
+                "ttlSecondsAfterFinished",
+                (!pods.keep).then_some(pods.ttl.as_secs()),
+            )
             .with("template", template(self, job_name, is_relayed))
     }
 
@@ -144,14 +148,18 @@ impl Manifest<'_> {
     /// Everything but the Secret, as people commit it.
     pub(super) fn to_commit(&self) -> String {
         let all = std::iter::once(self.job()).chain(self.belongings(None));
+        format!("{}{}", self.about_secret(), documents(all))
+    }
+
+    /// How the Secret is made that the pods refer to.
+    pub(super) fn about_secret(&self) -> String {
         let namespace = self.pods.namespace.iter().map(|name| format!(" --namespace {name}"));
-        let secret = format!(
+        format!(
             "# The Secret holds what the processes authenticate by. busbw makes it, and makes Service and Secret the Job's own.\n\
              # By hand: kubectl create secret generic {} --from-literal={SECRET_KEY}=\"$(openssl rand -hex 16)\"{}\n",
             self.name,
             namespace.collect::<String>()
-        );
-        format!("{secret}{}", documents(all))
+        )
     }
 }
 
@@ -161,19 +169,23 @@ pub(super) fn documents(all: impl IntoIterator<Item = Map>) -> String {
 }
 
 /// The least Role with which a run can be started, followed and deleted.
-pub(super) fn role(namespace: Option<&str>) -> Map {
+pub(super) fn role(pods: &Pods) -> Map {
+    let namespace = pods.namespace.clone();
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| {
         Map::default()
             .with("apiGroups", vec![group])
             .with("resources", resources.to_vec())
             .with("verbs", verbs.to_vec())
     };
-    let rules: Vec<Map> = vec![
+    let mut rules: Vec<Map> = vec![
         rule("batch", &["jobs"], &["create", "get", "list", "delete"]),
         rule("", &["services", "secrets"], &["create", "delete"]),
         rule("", &["pods"], &["get", "list", "patch", "delete"]),
         rule("", &["pods/log", "events"], &["get", "list"]),
     ];
+    if pods.compute_domain {
+        rules.push(rule("resource.nvidia.com", &["computedomains"], &["create", "delete"]));
+    }
     Map::default()
         .about(
             "What a person needs who runs busbw. Reading nodes (GPUs and RDMA devices found by themselves) needs get and list of nodes in a ClusterRole.",
@@ -181,6 +193,6 @@ pub(super) fn role(namespace: Option<&str>) -> Map {
             "rbac.authorization.k8s.io/v1",
         )
         .with("kind", "Role")
-        .with("metadata", Map::default().with("name", "busbw").maybe("namespace", namespace.map(str::to_owned)))
+        .with("metadata", Map::default().with("name", "busbw").maybe("namespace", namespace))
         .with("rules", Node::from(rules))
 }

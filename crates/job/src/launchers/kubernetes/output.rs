@@ -9,15 +9,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use busbw_core::hidden_commands::TIED;
+use busbw_core::{exit::Exit, hidden_commands::TIED};
 
-use super::watch::Watch;
+use super::{
+    kubectl::text_of,
+    pod::{Pod, State},
+    template::CONTAINER,
+    watch::Watch,
+};
 use crate::launchers::command::Command;
 
 /// How long the first pod is waited for at a time.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long the state of a pod whose log has ended may be unknown.
-const UNKNOWN: Duration = Duration::from_secs(10);
+/// How long kubectl waits after a failure.
+const RETRY: Duration = Duration::from_millis(500);
+/// How long the log may not be readable at all.
+const FAILING: Duration = Duration::from_secs(15);
 
 /// The kubectl that follows the log.
 pub(super) type Follower = Arc<Mutex<Option<Child>>>;
@@ -37,92 +44,117 @@ pub(super) fn follow(watch: &Arc<Watch>) -> io::Result<(PipeReader, Follower)> {
 }
 
 fn copy(watch: &Watch, follower: &Follower, mut to: PipeWriter) {
-    let mut passed: u64 = 0;
-    let mut ended: Option<Instant> = None;
+    let mut log = Log { passed: 0, failing: None };
+    let mut is_known = false;
     loop {
         let (name, has_begun, has_ended, is_over) = {
             let known = watch.known();
             let first = watch.first(&known);
-            let has_ended = first.is_some_and(super::pod::Pod::has_ended);
-            let has_begun =
-                has_ended || first.is_some_and(|pod| pod.state == super::pod::State::Runs);
+            let has_ended = first.is_some_and(Pod::has_ended);
+            let has_begun = has_ended || first.is_some_and(|pod| pod.state == State::Runs);
             (first.map(|pod| pod.name.clone()), has_begun, has_ended, known.is_over)
         };
-        if is_over {
-            return;
-        }
         // Deleted pods go at once, with their log.
-        if name.is_none() && passed > 0 {
+        if is_over || (name.is_none() && is_known) {
             return;
         }
+        is_known |= name.is_some();
         let Some(name) = name.filter(|_| has_begun) else {
             watch.wait(PAUSE);
             continue;
         };
-        if ended.is_some_and(|ended| has_ended || ended.elapsed() >= UNKNOWN) {
-            return;
+        match log.follow(watch, follower, &name, &mut to) {
+            // A log ends with its pod, and where a connection ends: the pod's state tells which.
+            Ok(()) if has_ended => return,
+            Ok(()) => watch.ask_again(PAUSE),
+            Err(Broken::Reader) => return,
+            Err(Broken::Log(failed)) => {
+                let since = log.failing.get_or_insert_with(Instant::now).elapsed();
+                if since >= FAILING {
+                    let text = format!("the log of pod {name} cannot be read: {failed}");
+                    return watch.lose(Exit::Library, text);
+                }
+                watch.wait(RETRY);
+            }
         }
-        match one(watch, follower, &name, &mut passed, &mut to) {
-            // Whether that was all, the pod's state tells: it may come later.
-            Ok(true) if has_ended => return,
-            Ok(true) => drop(ended.get_or_insert_with(Instant::now)),
-            Ok(false) => {}
-            Err(_) => return,
-        }
-        watch.wait(PAUSE);
     }
 }
 
-/// Copies what is new in the log; whether kubectl has seen its end.
-fn one(
-    watch: &Watch,
-    follower: &Follower,
-    name: &str,
-    passed: &mut u64,
-    to: &mut PipeWriter,
-) -> io::Result<bool> {
-    let log = watch.kubectl.command(&["logs", "--follow", name]);
-    let tied = Command::new([std::env::current_exe()?]).with([TIED]).with(&log.words);
-    let mut child = tied
-        .to_start()
-        .process_group(0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
-    let Some(mut stdout) = child.stdout.take() else { return Ok(false) };
-    let slot = |child: Option<Child>| {
-        std::mem::replace(&mut *follower.lock().unwrap_or_else(PoisonError::into_inner), child)
-    };
-    slot(Some(child));
-    let copied = skip(&mut stdout, *passed).and_then(|()| pass(watch, &mut stdout, passed, to));
-    let status = slot(None).map(|mut child| child.wait()).transpose()?;
-    copied?;
-    Ok(status.is_some_and(|status| status.success()))
+/// Why no more is read.
+enum Broken {
+    /// Nobody reads any more.
+    Reader,
+    /// kubectl failed: what it said, with what that means.
+    Log(String),
+}
+
+/// What was read of the log.
+struct Log {
+    /// Bytes.
+    passed: u64,
+    /// Since when nothing could be read.
+    failing: Option<Instant>,
+}
+
+impl Log {
+    /// Copies what is new, to the end of the log or of the connection.
+    fn follow(
+        &mut self,
+        watch: &Watch,
+        follower: &Follower,
+        name: &str,
+        to: &mut PipeWriter,
+    ) -> Result<(), Broken> {
+        let words = ["logs", "--follow", "--container", CONTAINER, name];
+        let broken = |why: io::Error| Broken::Log(why.to_string());
+        let program = std::env::current_exe().map_err(broken)?;
+        let tied = Command::new([program]).with([TIED]).with(&watch.kubectl.command(&words).words);
+        let started = tied
+            .to_start()
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = started.map_err(broken)?;
+        let said = text_of(child.stderr.take());
+        let Some(mut stdout) = child.stdout.take() else { return Ok(()) };
+        let slot = |child: Option<Child>| {
+            std::mem::replace(&mut *follower.lock().unwrap_or_else(PoisonError::into_inner), child)
+        };
+        slot(Some(child));
+        let copied =
+            skip(&mut stdout, self.passed).and_then(|()| self.pass(watch, &mut stdout, to));
+        let status = slot(None).map(|mut child| child.wait()).transpose().map_err(broken)?;
+        copied.map_err(|_| Broken::Reader)?;
+        match status {
+            Some(status) if status.success() => Ok(()),
+            _ => {
+                let said = said.recv_timeout(RETRY).unwrap_or_default();
+                Err(Broken::Log(watch.kubectl.meaning(&words, &said).text))
+            }
+        }
+    }
+
+    fn pass(&mut self, watch: &Watch, from: &mut impl Read, to: &mut PipeWriter) -> io::Result<()> {
+        let mut bytes = [0; 1 << 16];
+        loop {
+            let count = match from.read(&mut bytes) {
+                Ok(0) => return Ok(()),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return Ok(()),
+            };
+            to.write_all(&bytes[..count])?;
+            self.passed += count as u64;
+            self.failing = None;
+            // What comes through the API server is an answer of it.
+            watch.known().answered = Instant::now();
+        }
+    }
 }
 
 /// Leaves out what an earlier connection has passed on.
 fn skip(from: &mut impl Read, bytes: u64) -> io::Result<()> {
     io::copy(&mut from.take(bytes), &mut io::sink()).map(drop)
-}
-
-fn pass(
-    watch: &Watch,
-    from: &mut impl Read,
-    passed: &mut u64,
-    to: &mut PipeWriter,
-) -> io::Result<()> {
-    let mut bytes = [0; 1 << 16];
-    loop {
-        let count = match from.read(&mut bytes) {
-            Ok(0) => return Ok(()),
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return Ok(()),
-        };
-        to.write_all(&bytes[..count])?;
-        *passed += count as u64;
-        // What comes through the API server is an answer of it.
-        watch.known().answered = Instant::now();
-    }
 }

@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use super::template::CONTAINER;
+
 /// A pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Pod {
@@ -121,7 +123,10 @@ impl Pod {
 
 fn state(object: &Value) -> State {
     let status = &object["status"];
-    let container = &status["containerStatuses"][0]["state"];
+    let all = status["containerStatuses"].as_array().map_or(&[][..], Vec::as_slice);
+    // Others may be there that a webhook has put there.
+    let ours = all.iter().find(|container| container["name"] == CONTAINER).unwrap_or(&Value::Null);
+    let container = &ours["state"];
     let phase = status["phase"].as_str().unwrap_or_default();
     if let Some(ended) = container.get("terminated") {
         return ended_by(object, ended);
@@ -324,7 +329,7 @@ mod tests {
     fn images() {
         let waiting = |reason: &str| {
             let waiting = json!({ "waiting": { "reason": reason, "message": "no such host" } });
-            of(json!({ "phase": "Pending", "containerStatuses": [{ "state": waiting }] })).state
+            of(json!({ "phase": "Pending", "containerStatuses": [{ "name": "busbw", "state": waiting }] })).state
         };
         assert!(matches!(waiting("ErrImageNeverPull"), State::Waits { is_final: true, .. }));
         let State::Waits { why, is_final: false } = waiting("ImagePullBackOff") else { panic!() };
@@ -336,7 +341,7 @@ mod tests {
     fn killed_for_memory_and_evicted() {
         let ended = |reason: &str, code: i32| json!({ "terminated": { "exitCode": code, "reason": reason } });
         let pod = of(
-            json!({ "phase": "Failed", "containerStatuses": [{ "state": ended("OOMKilled", 137) }] }),
+            json!({ "phase": "Failed", "containerStatuses": [{ "name": "busbw", "state": ended("OOMKilled", 137) }] }),
         );
         let loss = pod.loss().unwrap();
         assert!(
@@ -349,7 +354,7 @@ mod tests {
         assert!(pod.loss().unwrap().contains("was evicted (The node was low on"));
         let pod = of(json!({ "phase": "Failed", "conditions": [
             { "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "m" },
-        ], "containerStatuses": [{ "state": ended("Error", 143) }] }));
+        ], "containerStatuses": [{ "name": "busbw", "state": ended("Error", 143) }] }));
         assert!(pod.loss().unwrap().contains("was preempted by a pod of higher priority"));
     }
 
@@ -357,7 +362,9 @@ mod tests {
     #[test]
     fn a_program_that_ends_by_itself() {
         let state = json!({ "terminated": { "exitCode": 6, "reason": "Error", "message": " rank 2 was lost\n" } });
-        let pod = of(json!({ "phase": "Failed", "containerStatuses": [{ "state": state }] }));
+        let pod = of(
+            json!({ "phase": "Failed", "containerStatuses": [{ "name": "busbw", "state": state }] }),
+        );
         assert_eq!((pod.loss(), pod.code()), (None, Some(6)));
         assert_eq!(pod.line(), "pod 3 on node n1: ended with exit code 6");
     }

@@ -8,18 +8,24 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use busbw_core::exit::Exit;
 use serde_json::Value;
 
 use super::{
     kubectl::{Cause, Failed, Kubectl},
     manifest::INSTANCE,
     output::{self, Follower},
+    pod::{Pod, State},
     watch::Watch,
 };
 use crate::launchers::{Carrier, JobEnd, Loss, RunningJob};
 
 /// How long the pods may take to end once the first one's log has.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a pod's end may take beyond that of a process: its own grace, and the node's and the API server's work.
+const GRACE: Duration = Duration::from_secs(25);
+/// How long the API server may take to answer once more, after the first one's log has ended.
+const LAST_LOOK: Duration = Duration::from_secs(3);
 /// How long deleted pods may take to go: their grace, and the node's and the API server's work.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often that is looked at.
@@ -28,6 +34,8 @@ const LOOK: Duration = Duration::from_millis(300);
 /// A run.
 pub(super) struct Run {
     watch: Arc<Watch>,
+    /// Whether everything was deleted, or is kept.
+    is_ended: bool,
     /// Kind and name of each of its objects.
     objects: Vec<String>,
     stdout: Option<PipeReader>,
@@ -45,7 +53,14 @@ impl Run {
         Watch::start(&watch).context("cannot start a thread that follows the pods")?;
         let (stdout, follower) =
             output::follow(&watch).context("cannot follow the log of the first pod")?;
-        Ok(Run { watch, objects, stdout: Some(stdout), follower, is_abandoned: false })
+        Ok(Run {
+            watch,
+            objects,
+            stdout: Some(stdout),
+            follower,
+            is_abandoned: false,
+            is_ended: false,
+        })
     }
 
     /// Waits until all pods have ended, or `limit`.
@@ -53,13 +68,20 @@ impl Run {
         let by = Instant::now() + limit;
         loop {
             let known = self.watch.known();
-            let all = known.pods.iter().all(super::pod::Pod::has_ended);
+            let all = known.pods.iter().all(Pod::has_ended);
             if all || known.loss.is_some() || Instant::now() >= by {
                 return;
             }
             drop(known);
             self.watch.wait(LOOK);
         }
+    }
+
+    /// The command that deletes everything.
+    fn by_hand(&self) -> String {
+        let objects = self.objects.iter().map(String::as_str);
+        let words: Vec<&str> = std::iter::once("delete").chain(objects).collect();
+        self.watch.kubectl.shown(&words)
     }
 
     /// Deletes everything and waits until the pods are gone; what may be left otherwise.
@@ -69,7 +91,7 @@ impl Run {
         let left = |why: String| {
             let name = &self.watch.name;
             let after = self.watch.pods.deadline.as_secs();
-            let by_hand = kubectl.command(&["delete"]).with(&self.objects);
+            let by_hand = self.by_hand();
             Some(format!(
                 "job {name} is left in the cluster ({why}): its deadline ends it {after} s after its start, and what is left then goes {} s later; by hand: {by_hand}",
                 self.watch.pods.ttl.as_secs()
@@ -117,6 +139,16 @@ fn delete(kubectl: &Kubectl, objects: &[String]) -> Result<(), Failed> {
     kubectl.run(&all, "").map(drop)
 }
 
+impl Drop for Run {
+    /// An error on the way to its end: nothing is left in the cluster all the same.
+    fn drop(&mut self) {
+        if !self.is_ended {
+            self.watch.end();
+            let _ = delete(&self.watch.kubectl, &self.objects);
+        }
+    }
+}
+
 impl RunningJob for Run {
     fn stdout(&mut self) -> Box<dyn Read + Send> {
         match self.stdout.take() {
@@ -136,6 +168,7 @@ impl RunningJob for Run {
     fn carrier(&self) -> Carrier {
         let silence = self.watch.known().answered.elapsed();
         Carrier {
+            grace: GRACE,
             name: format!("kubectl, which follows job {}", self.watch.name),
             silence: Some(silence),
         }
@@ -155,9 +188,11 @@ impl RunningJob for Run {
         })
     }
 
-    fn end(self: Box<Self>) -> JobEnd {
+    fn end(mut self: Box<Self>) -> JobEnd {
         let was_deleted = self.watch.known().is_deleted;
         if !self.is_abandoned && !was_deleted {
+            // What ended a pod is known a moment after its log has ended.
+            self.watch.ask_again(LAST_LOOK);
             self.wait(END_TIMEOUT);
         }
         let (code, why, text) = {
@@ -165,21 +200,22 @@ impl RunningJob for Run {
             let first = self.watch.first(&known);
             let loss = known.loss.clone();
             let code = loss.as_ref().map(|loss| i32::from(loss.exit.code()));
-            let said =
-                known.pods.iter().find_map(|pod| match &pod.state {
-                    super::pod::State::Ended {
-                        code: Some(code), message: Some(message), ..
-                    } if *code != 0 => Some(format!(
+            let said = known.pods.iter().find_map(|pod| match &pod.state {
+                State::Ended { code: Some(code), message: Some(message), .. } if *code != 0 => {
+                    Some(format!(
                         "{} ended with exit code {code}: {}",
                         pod.label(),
                         shortened(message)
-                    )),
-                    _ => None,
-                });
+                    ))
+                }
+                _ => None,
+            });
             let text = known.first_loss.clone().or(said);
             let text = text.or_else(|| first.map(|pod| pod.line()));
             let text = text.unwrap_or_else(|| format!("job {} has no first pod", self.watch.name));
-            (code.or_else(|| first.and_then(super::pod::Pod::code)), known.first_loss.clone(), text)
+            let lost = known.first_loss.clone();
+            let lost = lost.map(|text| Loss { text, exit: Exit::RankLost, may_be_stopped: false });
+            (code.or_else(|| first.and_then(Pod::code)), loss.or(lost), text)
         };
         self.watch.end();
         if let Some(child) = self.follower.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
@@ -188,12 +224,13 @@ impl RunningJob for Run {
         let keeps = self.watch.pods.keep && !was_deleted;
         let left = match keeps {
             true => Some(format!(
-                "job {} is kept: {}",
+                "job {} is kept, with its pods and their logs; to delete it: {}",
                 self.watch.name,
-                self.watch.kubectl.command(&["delete"]).with(&self.objects)
+                self.by_hand()
             )),
             false => self.delete(),
         };
+        self.is_ended = true;
         JobEnd { code, text, left, why: why.filter(|_| !was_deleted) }
     }
 }

@@ -3,20 +3,29 @@
 
 use super::{
     asked::Pods,
-    manifest::{COORDINATOR, INSTANCE, Manifest, SECRET_KEY},
+    manifest::{COORDINATOR, Manifest, SECRET_KEY},
     yaml::{Map, Node},
 };
 use busbw_core::environment::{
-    COORDINATOR_FILE, CUDA, HIP, HOST, JOB_SECRET, MPI, NCCL, NO_RECORD, NODES_FILE, NVML, PODS,
-    RCCL, RELAYED, RENDEZVOUS_TIMEOUT,
+    COORDINATOR_FILE, CUDA, HIP, HOST, JOB_SECRET_FILE, MPI, NCCL, NO_RECORD, NODES_FILE, NVML,
+    PODS, RCCL, RELAYED, RENDEZVOUS_TIMEOUT, TERMINATION_LOG,
 };
 
-/// The folder of the file that tells a pod the coordinator's address.
+/// The name of busbw's container.
+pub(super) const CONTAINER: &str = "busbw";
+/// The label by which pods keep off each other's nodes.
+const APART: &str = "busbw.dev/one-a-node";
+/// The folder of the files that tell a pod the coordinator's address and the job's secret.
 const TOLD: &str = "/etc/busbw";
 /// Seconds that a pod may take to end once it is told to.
 const GRACE_S: u64 = 10;
 /// Variables of this machine that mean nothing in a pod: files, and what a launcher sets.
-const OF_THIS_MACHINE: [&str; 14] = [
+const OF_THIS_MACHINE: [&str; 19] = [
+    PODS,
+    RENDEZVOUS_TIMEOUT,
+    TERMINATION_LOG,
+    "CUDA_HOME",
+    "CUDA_PATH",
     HOST,
     NODES_FILE,
     NCCL,
@@ -45,8 +54,9 @@ pub(super) struct Resources {
 /// A pod of `manifest`.
 pub(super) fn template(manifest: &Manifest, job_name: &str, is_relayed: bool) -> Map {
     let pods = manifest.pods;
-    let metadata =
-        Map::default().with("labels", manifest.labels()).maybe("annotations", annotations(pods));
+    let metadata = Map::default()
+        .with("labels", manifest.labels().with(APART, manifest.name))
+        .maybe("annotations", annotations(pods));
     Map::default().with("metadata", metadata).with(
         "spec",
         Map::default()
@@ -57,7 +67,7 @@ pub(super) fn template(manifest: &Manifest, job_name: &str, is_relayed: bool) ->
             .and(placement(manifest))
             .and(claims(manifest))
             .with("containers", vec![container(manifest, job_name, is_relayed)])
-            .with("volumes", volumes(pods)),
+            .with("volumes", volumes(manifest)),
     )
 }
 
@@ -72,10 +82,10 @@ fn annotations(pods: &Pods) -> Option<Map> {
 }
 
 /// Where the pods may run.
-fn placement(manifest: &Manifest) -> Map {
+pub(super) fn placement(manifest: &Manifest) -> Map {
     let (pods, name) = (manifest.pods, manifest.name);
     let apart = (!pods.share_nodes).then(|| {
-        let selector = Map::default().with("matchLabels", Map::default().with(INSTANCE, name));
+        let selector = Map::default().with("matchLabels", Map::default().with(APART, name));
         let term = Map::default()
             .with("labelSelector", selector)
             .with("topologyKey", "kubernetes.io/hostname");
@@ -84,12 +94,16 @@ fn placement(manifest: &Manifest) -> Map {
         Map::default().about("One pod a node.", "podAntiAffinity", required)
     });
     let same = (!manifest.nodes.is_empty()).then(|| {
-        let expression = Map::default()
-            .with("key", "kubernetes.io/hostname")
-            .with("operator", "In")
-            .with("values", Node::from(manifest.nodes.to_vec()));
-        let term = Map::default().with("matchExpressions", vec![expression]);
-        let selector = Map::default().with("nodeSelectorTerms", vec![term]);
+        // By the nodes' own names: their labels may differ.
+        let term = |node: &String| {
+            let field = Map::default()
+                .with("key", "metadata.name")
+                .with("operator", "In")
+                .with("values", vec![node.as_str()]);
+            Map::default().with("matchFields", vec![field])
+        };
+        let terms: Vec<Map> = manifest.nodes.iter().map(term).collect();
+        let selector = Map::default().with("nodeSelectorTerms", terms);
         let required =
             Map::default().with("requiredDuringSchedulingIgnoredDuringExecution", selector);
         Map::default().about("The nodes of the first launch.", "nodeAffinity", required)
@@ -155,11 +169,11 @@ fn container(manifest: &Manifest, job_name: &str, is_relayed: bool) -> Map {
         Map::default().with("name", "told").with("mountPath", TOLD),
     ];
     Map::default()
-        .with("name", "busbw")
+        .with("name", CONTAINER)
         .with("image", pods.image.as_str())
         .maybe("imagePullPolicy", pods.pull_policy.clone())
         .with("command", vec!["busbw"])
-        .with("args", Node::from(arguments(manifest)))
+        .with("args", literal(arguments(manifest)))
         .with("env", Node::from(environment(manifest, job_name, is_relayed)))
         .maybe("resources", resources(manifest))
         .with("securityContext", security(pods, manifest.resources))
@@ -183,22 +197,27 @@ pub(super) fn arguments(manifest: &Manifest) -> Vec<String> {
     words
 }
 
+/// Words as they are: Kubernetes reads $(NAME) in them.
+pub(super) fn literal(words: Vec<String>) -> Node {
+    Node::from(words.iter().map(|word| word.replace('$', "$$")).collect::<Vec<String>>())
+}
+
 fn environment(manifest: &Manifest, job_name: &str, is_relayed: bool) -> Vec<Map> {
     let pods = manifest.pods;
     let entry = |name: &str, value: &str| Map::default().with("name", name).with("value", value);
+    // Kubernetes reads $(NAME) in values.
+    let literal = |value: &str| value.replace('$', "$$");
     let field = |name: &str, path: &str| {
         let from = Map::default().with("fieldRef", Map::default().with("fieldPath", path));
         Map::default().with("name", name).with("valueFrom", from)
     };
-    let secret = Map::default().with("name", manifest.name).with("key", SECRET_KEY);
-    let secret = Map::default().with("secretKeyRef", secret);
     let mut all = vec![
         entry(PODS, &pods.nodes.to_string()),
         entry("MASTER_ADDR", &format!("{job_name}-0.{}", manifest.name)),
         entry("MASTER_PORT", &manifest.port.to_string()),
         entry(COORDINATOR_FILE, &format!("{TOLD}/coordinator")),
         entry(RENDEZVOUS_TIMEOUT, &pods.wait.as_secs().to_string()),
-        Map::default().with("name", JOB_SECRET).with("valueFrom", secret),
+        entry(JOB_SECRET_FILE, &format!("{TOLD}/{SECRET_KEY}")),
         field("NODE_NAME", "spec.nodeName"),
         field("POD_INDEX", "metadata.labels['batch.kubernetes.io/job-completion-index']"),
         // Pods of one node are hosts of their own.
@@ -211,17 +230,20 @@ fn environment(manifest: &Manifest, job_name: &str, is_relayed: bool) -> Vec<Map
             "1",
         ));
     }
-    all.extend(variables(manifest).map(|(name, value)| entry(name, value)));
+    all.extend(variables(manifest).map(|(name, value)| entry(name, &literal(value))));
     all
 }
 
 /// The variables of this shell that mean something in a pod, and those that were asked for.
 pub(super) fn variables<'a>(manifest: &'a Manifest) -> impl Iterator<Item = &'a (String, String)> {
-    let asked = &manifest.pods.environment;
-    let own = manifest.job.variables.iter().filter(|(name, _)| {
-        !OF_THIS_MACHINE.contains(&name.as_str()) && !asked.iter().any(|(theirs, _)| theirs == name)
+    let (job, asked) = (manifest.job, &manifest.pods.environment);
+    // A sweep's variables are what it measures.
+    let is_swept = |name: &String| job.swept.contains(name);
+    let own = job.variables.iter().filter(move |(name, _)| {
+        let is_asked = asked.iter().any(|(theirs, _)| theirs == name);
+        is_swept(name) || !(is_asked || OF_THIS_MACHINE.contains(&name.as_str()))
     });
-    own.chain(asked)
+    own.chain(asked.iter().filter(move |(name, _)| !is_swept(name)))
 }
 
 fn resources(manifest: &Manifest) -> Option<Map> {
@@ -257,8 +279,9 @@ fn security(pods: &Pods, resources: &Resources) -> Map {
         .maybe("runAsUser", pods.user.map(u64::from))
 }
 
-fn volumes(pods: &Pods) -> Vec<Map> {
-    let memory = Map::default().with("medium", "Memory").maybe("sizeLimit", pods.shm.clone());
+fn volumes(manifest: &Manifest) -> Vec<Map> {
+    let limit = manifest.pods.shm.clone();
+    let memory = Map::default().with("medium", "Memory").maybe("sizeLimit", limit);
     let field = Map::default().with("fieldPath", format!("metadata.annotations['{COORDINATOR}']"));
     let item = Map::default().with("path", "coordinator").with("fieldRef", field);
     vec![
@@ -267,10 +290,19 @@ fn volumes(pods: &Pods) -> Vec<Map> {
             "emptyDir",
             memory,
         ),
-        Map::default().with("name", "told").about(
-            "The first pod's address, where the cluster's DNS does not tell it.",
-            "downwardAPI",
-            Map::default().with("items", vec![item]),
+        Map::default().with("name", "told").with(
+            "projected",
+            Map::default().with(
+                "sources",
+                vec![
+                    Map::default().about(
+                        "The first pod's address, where the cluster's DNS does not tell it.",
+                        "downwardAPI",
+                        Map::default().with("items", vec![item]),
+                    ),
+                    Map::default().with("secret", Map::default().with("name", manifest.name)),
+                ],
+            ),
         ),
     ]
 }

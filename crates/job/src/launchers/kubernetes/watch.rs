@@ -13,10 +13,9 @@ use serde_json::Value;
 
 use super::{
     asked::Pods,
-    capacity,
     kubectl::{Cause, Failed, Kubectl},
     manifest::{COORDINATOR, INSTANCE},
-    pod::{Pod, State, short_resources},
+    pod::{Pod, State},
     same_nodes,
 };
 use crate::launchers::Loss;
@@ -25,14 +24,10 @@ use crate::launchers::Loss;
 const LOOKS: [Duration; 2] = [Duration::from_millis(400), Duration::from_secs(2)];
 /// How long the API server may be silent before the run is given up.
 pub(super) const SILENCE: Duration = Duration::from_secs(30);
+/// Pods that are told the address with one command, which asks the API server for each.
+const AT_ONCE: usize = 64;
 /// How long the API server may refuse before the run is given up: a look may meet a restart of it.
 const REFUSALS: Duration = Duration::from_secs(6);
-/// How long a Job may have no pods before its events are read.
-const NO_PODS: Duration = Duration::from_secs(3);
-/// How long an image may fail to be pulled: registries have moments, too.
-const PULL_LIMIT: Duration = Duration::from_secs(45);
-/// How long a pod may make its container before its events are read.
-const SLOW_START: Duration = Duration::from_secs(20);
 
 /// What is known of the run's pods.
 #[derive(Debug)]
@@ -45,6 +40,8 @@ pub(super) struct Known {
     pub(super) loss: Option<Loss>,
     /// When the API server answered last.
     pub(super) answered: Instant,
+    /// When it was asked last, and answered, what the pods do.
+    pub(super) looked: Instant,
     /// Whether the thread is to end.
     pub(super) is_over: bool,
     /// Whether the objects were deleted from here: pods that go are no news then.
@@ -71,18 +68,23 @@ pub(super) struct Watch {
 }
 
 /// What the thread remembers from look to look.
-struct Looks {
-    begun: Instant,
+pub(super) struct Looks {
+    /// When the first look was.
+    pub(super) begun: Instant,
     /// The last line of each pod.
-    lines: BTreeMap<String, String>,
+    pub(super) lines: BTreeMap<String, String>,
     /// Since when a pod has waited for the same thing.
-    since: BTreeMap<String, (String, Instant)>,
+    pub(super) since: BTreeMap<String, (String, Instant)>,
     /// Pods that were told the coordinator's address.
     told: Vec<String>,
     /// Since when the API server refuses.
     refused: Option<Instant>,
     /// Whether all pods ran at once.
-    all_ran: bool,
+    pub(super) all_ran: bool,
+    /// Since when the first pod of a failed Job is gone.
+    pub(super) first_gone: Option<Instant>,
+    /// When events were read last.
+    pub(super) events: Option<Instant>,
     /// Whether a silence was said.
     is_silent: bool,
 }
@@ -101,6 +103,7 @@ impl Watch {
             news: Vec::new(),
             loss: None,
             answered: Instant::now(),
+            looked: Instant::now(),
             is_over: false,
             is_deleted: false,
             first_loss: None,
@@ -120,6 +123,26 @@ impl Watch {
             if self.is_mpi { pod.name.contains("-launcher-") } else { pod.index == Some(0) }
         };
         known.pods.iter().find(is_first)
+    }
+
+    /// Whether the pod is there whose log is the record.
+    pub(super) fn has_first(&self) -> bool {
+        self.first(&self.known()).is_some()
+    }
+
+    /// Pods of the run: an MPIJob has one for mpirun.
+    pub(super) fn expected(&self) -> usize {
+        self.pods.nodes as usize + usize::from(self.is_mpi)
+    }
+
+    /// Waits until the API server was asked once more, at most `limit`.
+    pub(super) fn ask_again(&self, limit: Duration) {
+        let begun = Instant::now();
+        self.changed.notify_all();
+        while begun.elapsed() < limit && self.known().looked < begun && self.known().loss.is_none()
+        {
+            self.wait(Duration::from_millis(100));
+        }
     }
 
     /// Waits for the next change, at most `limit`.
@@ -148,6 +171,8 @@ impl Watch {
             told: Vec::new(),
             refused: None,
             all_ran: false,
+            first_gone: None,
+            events: None,
             is_silent: false,
         };
         while !self.known().is_over {
@@ -206,7 +231,7 @@ impl Watch {
             return;
         }
         let since = *looks.refused.get_or_insert_with(Instant::now);
-        if since.elapsed() >= REFUSALS {
+        if since.elapsed() >= REFUSALS && silence >= REFUSALS {
             let exit = if failed.cause == Cause::Other { Exit::Library } else { Exit::Impossible };
             self.lose(exit, format!("the pods cannot be followed any more: {failed}; {deadline}"));
         }
@@ -225,6 +250,7 @@ impl Watch {
         let is_deleted = {
             let mut known = self.known();
             known.answered = Instant::now();
+            known.looked = known.answered;
             if known.first_loss.is_none() && !known.is_deleted {
                 let is_gone = |old: &&Pod| !pods.iter().any(|new| new.name == old.name);
                 // Once one has ended the Job deletes the others.
@@ -243,7 +269,7 @@ impl Watch {
             known.is_deleted
         };
         let ran = looks.all_ran;
-        looks.all_ran |= pods.len() >= self.pods.nodes as usize
+        looks.all_ran |= pods.len() >= self.expected()
             && pods.iter().all(|pod| !matches!(pod.state, State::Waits { .. }));
         if looks.all_ran && !ran {
             same_nodes::keep(&pods);
@@ -284,130 +310,27 @@ impl Watch {
         }
         let first = pods.iter().find(|pod| pod.index == Some(0));
         let Some(address) = first.and_then(|pod| pod.address.as_ref()) else { return };
-        let untold = pods.iter().any(|pod| !pod.has_ended() && !looks.told.contains(&pod.name));
-        if !untold {
+        let untold = pods.iter().filter(|pod| !pod.has_ended() && !looks.told.contains(&pod.name));
+        let untold: Vec<String> = untold.map(|pod| pod.name.clone()).take(AT_ONCE).collect();
+        if untold.is_empty() {
             return;
         }
-        let (selector, value) =
-            (format!("--selector={INSTANCE}={}", self.name), format!("{COORDINATOR}={address}"));
+        let value = format!("{COORDINATOR}={address}");
+        let names = untold.iter().map(String::as_str);
+        let words =
+            ["annotate", "--overwrite", "pods"].into_iter().chain(names).chain([value.as_str()]);
+        let words: Vec<&str> = words.collect();
         // Where that fails names may do; if not, the rendezvous says so.
-        if self.kubectl.run(&["annotate", "pods", &selector, &value, "--overwrite"], "").is_ok() {
-            looks.told = pods.iter().map(|pod| pod.name.clone()).collect();
+        if self.kubectl.run(&words, "").is_ok() {
+            looks.told.extend(untold);
         }
     }
 
-    /// Whether waiting cannot help any more.
-    fn judge(&self, looks: &mut Looks, pods: &[Pod], job: Option<&Value>) {
-        if let Some(job) = job {
-            let failed = condition(job, "Failed");
-            if failed.is_some_and(|failed| failed["reason"] == "DeadlineExceeded") {
-                let text = format!(
-                    "the cluster has ended job {} at its deadline of {} s: --deadline",
-                    self.name,
-                    self.pods.deadline.as_secs()
-                );
-                return self.lose(Exit::Timeout, text);
-            }
-        } else if !self.is_mpi && looks.begun.elapsed() > NO_PODS {
-            return self
-                .lose(Exit::RankLost, format!("job {} was deleted by somebody else", self.name));
-        }
-        if looks.all_ran {
-            return;
-        }
-        if pods.is_empty() && looks.begun.elapsed() > NO_PODS && self.cannot_be_made() {
-            return;
-        }
-        for pod in pods {
-            let State::Waits { why, is_final } = &pod.state else { continue };
-            let waited =
-                looks.since.get(&pod.name).map_or(Duration::ZERO, |(_, since)| since.elapsed());
-            let is_pulling = why.starts_with("cannot pull");
-            if *is_final || (is_pulling && waited >= PULL_LIMIT) {
-                return self.lose(Exit::Impossible, format!("pod {} {why}", pod.name));
-            }
-            if why.starts_with("makes its container") && waited >= SLOW_START {
-                self.say_events(looks, pod);
-            }
-        }
-        let waited = looks.begun.elapsed();
-        if waited >= self.pods.wait {
-            self.lose(Exit::Impossible, self.never_all(pods, job, waited));
-        }
-    }
-
-    /// The events of a Job without pods tell why there are none. True if that ends the run.
-    fn cannot_be_made(&self) -> bool {
-        let Some(text) = self.events(&self.name, "FailedCreate").pop() else { return false };
-        let failed = self.kubectl.meaning(&["get", "events"], &text);
-        self.lose(Exit::Impossible, format!("no pod can be made: {failed}"));
-        true
-    }
-
-    /// What the node says about a pod that does not start.
-    fn say_events(&self, looks: &mut Looks, pod: &Pod) {
-        let Some(text) = self.events(&pod.name, "").pop() else { return };
-        let line = format!("{}: {text}", pod.label());
-        let key = format!("{} events", pod.name);
-        if looks.lines.insert(key, line.clone()).as_ref() != Some(&line) {
-            self.say(line);
-        }
-    }
-
-    /// Messages of an object's warnings, oldest first.
-    fn events(&self, object: &str, reason: &str) -> Vec<String> {
-        let mut selector = format!("--field-selector=type=Warning,involvedObject.name={object}");
-        if !reason.is_empty() {
-            selector.push_str(&format!(",reason={reason}"));
-        }
-        let words = ["get", "events", &selector, "-o", "json"];
-        // Without them the state of the pods has to do.
-        let Ok(events) = self.kubectl.json(&words, "") else { return Vec::new() };
-        let items = events["items"].as_array().into_iter().flatten();
-        items.filter_map(|event| event["message"].as_str().map(str::to_owned)).collect()
-    }
-
-    /// The time for pods to start is over.
-    fn never_all(&self, pods: &[Pod], job: Option<&Value>, waited: Duration) -> String {
-        let waited = waited.as_secs();
-        let is_suspended = job.and_then(|job| condition(job, "Suspended")).is_some();
-        if is_suspended && pods.is_empty() {
-            return format!(
-                "job {} is suspended after {waited} s: Kueue or another queue has not admitted it (`kubectl get workloads`); --wait gives it longer",
-                self.name
-            );
-        }
-        let waits = |pod: &&Pod| matches!(pod.state, State::Waits { .. });
-        let waiting: Vec<&Pod> = pods.iter().filter(waits).collect();
-        let why = waiting.first().map_or("no pod was made".to_owned(), |pod| pod.line());
-        let short = waiting.first().map(|pod| pod.line()).unwrap_or_default();
-        let short = short_resources(&short);
-        let offered =
-            short.iter().filter_map(|name| capacity::offered(&self.kubectl, &self.pods, name));
-        let offered: String = offered.map(|text| format!("; {text}")).collect();
-        let held = u64::from(self.gpus) * (pods.len() - waiting.len()) as u64;
-        let held = match held {
-            0 => String::new(),
-            gpus => format!(" and hold {gpus} GPUs"),
-        };
-        format!(
-            "{} of {} pods run{held} after {waited} s, which is not enough for a run: {why}{offered}; --wait gives them longer",
-            pods.len() - waiting.len(),
-            self.pods.nodes
-        )
-    }
-
-    fn say(&self, line: String) {
+    pub(super) fn say(&self, line: String) {
         self.known().news.push(line);
     }
 
-    fn lose(&self, exit: Exit, text: String) {
+    pub(super) fn lose(&self, exit: Exit, text: String) {
         self.known().loss.get_or_insert(Loss { text, exit, may_be_stopped: false });
     }
-}
-
-/// A condition of an object that holds.
-fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    let all = object["status"]["conditions"].as_array()?;
-    all.iter().find(|condition| condition["type"] == kind && condition["status"] == "True")
 }

@@ -187,10 +187,10 @@ impl HostMonitor {
     pub(super) fn carrier_of_process_0(&self) -> Carrier {
         let hosts = lock(&self.hosts);
         let Some(first) = hosts.first() else {
-            return Carrier { name: String::new(), silence: None };
+            return Carrier { name: String::new(), silence: None, ..Carrier::default() };
         };
         let name = format!("the agent on {} (process {} there)", first.name, first.agent);
-        Carrier { name, silence: Some(first.silence.length(Instant::now())) }
+        Carrier { name, silence: Some(first.silence.length(Instant::now())), ..Carrier::default() }
     }
 
     /// Closes all connections, upon which agents end their processes. An ssh that is stopped is killed: then its
