@@ -79,13 +79,13 @@ wait "$running"
 judge "$name" 130 1+ "" $? "$work"
 
 name="a token that expires in mid-run"
-token=$(tests/kubernetes/token.sh "$cluster" least least 15)
+token=$(tests/kubernetes/token.sh "$cluster" least least 20)
 sed "s/token: .*/token: \"$token\"}}/" "$cluster/least.conf" >"$work/short.conf"
-CONF=$work/short.conf endlessly --deadline 25s
+CONF=$work/short.conf endlessly --deadline 40s --ttl 1s
 wait "$running"
 # It cannot delete anything any more: the cluster does.
 code=$?
-left=$(gone least 60) || verdict FAILED "$name" "left: $left"
+left=$(gone least 90) || verdict FAILED "$name" "left: $left"
 judge "$name" 5 1+ "credentials of this context are refused or have expired.*until their deadline" $code "$work"
 
 name="the client is killed"
