@@ -56,7 +56,7 @@ outlived() {
   local well=0 count
   for count in $(seq 20); do
     "$2"
-    gone least 60 >"$work/left" && well=$((well + 1))
+    gone least 90 >"$work/left" && well=$((well + 1))
     [ ! -s "$work/left" ] || admin --namespace least delete jobs --all >"$work/made" 2>&1
   done
   bar "$1" "$well of 20" "20 of 20"
@@ -67,8 +67,8 @@ killed() {
   wait "$running" 2>/dev/null
 }
 expired() {
-  sed "s/token: .*/token: \"$(tests/kubernetes/token.sh "$cluster" least least 15)\"}}/" "$cluster/least.conf" >"$work/short.conf"
-  CONF=$work/short.conf endlessly --deadline 25s --ttl 1s
+  sed "s/token: .*/token: \"$(tests/kubernetes/token.sh "$cluster" least least 20)\"}}/" "$cluster/least.conf" >"$work/short.conf"
+  CONF=$work/short.conf endlessly --deadline 40s --ttl 1s
   wait "$running"
 }
 wanted killed && outlived "gone by their deadline after the client was killed" killed
