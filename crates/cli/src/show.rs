@@ -54,8 +54,9 @@ fn of_tuning(path: &Path) -> Option<Tuned> {
 /// The record cannot be found or read.
 pub fn run(arguments: &ShowArguments) -> Result<Exit> {
     let usage = |e: anyhow::Error| ExitError::new(Exit::Usage, format!("{e:#}"));
-    let of_sweep = arguments.run.as_deref().and_then(|run| store::find_result(run).ok());
-    if let Some(result) = of_sweep.as_deref().or(arguments.run.as_deref()).and_then(result) {
+    let by_id = arguments.run.as_deref().and_then(|run| store::find_result(run).ok());
+    let named = by_id.as_deref().or(arguments.run.as_deref());
+    if let Some(result) = named.and_then(result) {
         let outcome = result.map_err(|why| ExitError::new(Exit::Usage, why))?;
         if arguments.plot {
             let title = format!("{}, {}", outcome.program, outcome.on);
@@ -65,7 +66,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
         print_sweep(&outcome, arguments.csv, arguments.json)?;
         return Ok(Exit::Ok);
     }
-    if let Some(tuned) = arguments.run.as_deref().and_then(of_tuning) {
+    if let Some(tuned) = named.and_then(of_tuning) {
         tune::print(&tuned, arguments.json)?;
         return Ok(Exit::Ok);
     }

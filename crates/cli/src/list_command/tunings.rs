@@ -58,7 +58,8 @@ fn read(path: &Path) -> Option<Listed> {
     let verdict = match &head.outcome {
         Some(outcome) if outcome.advice == Advice::Repair => "failed",
         Some(_) if !head.interrupted => "ok",
-        _ => "interrupted",
+        // As of a record without an end: such a file may still be written to.
+        _ => "no end: interrupted, or still running",
     };
     let file = path.with_extension("csv");
     let paths: Vec<PathBuf> =
