@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     capacity,
-    pod::{Pod, State, short_resources},
+    pod::{Pod, State, UNDECIDED, short_resources},
     watch::{Looks, Watch},
 };
 
@@ -61,7 +61,8 @@ impl Watch {
         if looks.all_ran {
             return;
         }
-        if pods.is_empty() && waited > NO_PODS && self.cannot_be_made(looks) {
+        let lacks_some = pods.len() < self.expected() && !self.is_mpi;
+        if lacks_some && waited > NO_PODS && self.cannot_be_made(looks) {
             return;
         }
         for pod in pods {
@@ -71,12 +72,18 @@ impl Watch {
             if *is_final || (why.starts_with("cannot pull") && waits >= PULL_LIMIT) {
                 return self.lose(Exit::Impossible, format!("{}: {why}", pod.label()));
             }
-            if why.starts_with("makes its container") && waits >= SLOW_START {
+            let patience = match why.as_str() {
+                UNDECIDED => NO_PODS,
+                _ => SLOW_START,
+            };
+            let may_have_events = why == UNDECIDED || why.starts_with("makes its container");
+            if may_have_events && waits >= patience {
                 self.say_events(looks, pod);
             }
         }
         if waited >= self.pods.wait {
-            self.lose(Exit::Impossible, self.never_all(pods, job, waited));
+            let text = self.never_all(looks, pods, job, waited);
+            self.lose(Exit::Impossible, text);
         }
     }
 
@@ -93,8 +100,7 @@ impl Watch {
     fn say_events(&self, looks: &mut Looks, pod: &Pod) {
         let Some(text) = self.events(looks, &pod.name, "") else { return };
         let line = format!("{}: {text}", pod.label());
-        let key = format!("{} events", pod.name);
-        if looks.lines.insert(key, line.clone()).as_ref() != Some(&line) {
+        if looks.lines.insert(events_of(pod), line.clone()).as_ref() != Some(&line) {
             self.say(line);
         }
     }
@@ -115,7 +121,13 @@ impl Watch {
     }
 
     /// The time for pods to start is over.
-    fn never_all(&self, pods: &[Pod], job: Option<&Value>, waited: Duration) -> String {
+    fn never_all(
+        &self,
+        looks: &Looks,
+        pods: &[Pod],
+        job: Option<&Value>,
+        waited: Duration,
+    ) -> String {
         let waited = waited.as_secs();
         let is_suspended = job.and_then(|job| condition(job, "Suspended")).is_some();
         if is_suspended && pods.is_empty() {
@@ -126,7 +138,10 @@ impl Watch {
         }
         let waits = |pod: &&Pod| matches!(pod.state, State::Waits { .. });
         let waiting: Vec<&Pod> = pods.iter().filter(waits).collect();
-        let why = waiting.first().map_or("no pod was made".to_owned(), |pod| pod.line());
+        let event = |pod: &&Pod| looks.lines.get(&events_of(pod)).cloned();
+        let why = waiting
+            .first()
+            .map_or("no pod was made".to_owned(), |pod| event(pod).unwrap_or_else(|| pod.line()));
         let short = short_resources(&why);
         // Memory and processors have words of their own: how much of them is free says more than how much there is.
         let short = short.iter().filter(|name| name.contains('/'));
@@ -144,8 +159,13 @@ impl Watch {
     }
 }
 
+/// The key of a pod's last event among its lines.
+fn events_of(pod: &Pod) -> String {
+    format!("{} events", pod.name)
+}
+
 /// A condition of an object that holds.
-fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let all = object["status"]["conditions"].as_array()?;
     all.iter().find(|condition| condition["type"] == kind && condition["status"] == "True")
 }

@@ -179,7 +179,12 @@ impl Kubectl {
         let in_namespace =
             self.namespace.as_ref().map(|name| format!(" -n {name}")).unwrap_or_default();
         let namespace = self.namespace.as_deref().unwrap_or("of this context");
-        let (cause, remedy) = if has("context") && (has("does not exist") || has("cannot locate")) {
+        let (cause, remedy) = if has("localhost:8080")
+            || has("no configuration has been provided")
+            || (has("stat ") && has("no such file"))
+        {
+            (Cause::Missing, "kubectl knows no cluster: set KUBECONFIG, or --launcher-command 'kubectl --kubeconfig FILE'".to_owned())
+        } else if has("context") && (has("does not exist") || has("cannot locate")) {
             (
                 Cause::Missing,
                 "`kubectl config get-contexts` lists what there is; name one with --context"
@@ -246,8 +251,6 @@ impl Kubectl {
         .any(|part| has(part))
         {
             (Cause::Silent, "the API server of this context does not answer: check --context, and `kubectl cluster-info`".to_owned())
-        } else if has("no configuration has been provided") {
-            (Cause::Missing, "kubectl knows no cluster: set KUBECONFIG, or --launcher-command 'kubectl --kubeconfig FILE'".to_owned())
         } else {
             (Cause::Other, format!("it was {}", self.shown(words)))
         };
@@ -315,6 +318,11 @@ mod tests {
                 "E1125 10:00:00.1 7 memcache.go:265] \"Unhandled Error\" err=\"couldn't get current server API group list: dial tcp 127.0.0.1:1: connect: connection refused\"\nThe connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?\n",
                 Cause::Silent,
                 "does not answer",
+            ),
+            (
+                "error: stat /x/config: no such file or directory\n",
+                Cause::Missing,
+                "set KUBECONFIG",
             ),
             ("error: something new\n", Cause::Other, "it was kubectl get pods"),
         ] {

@@ -49,6 +49,8 @@ impl Default for State {
     }
 }
 
+/// What a pod does about which nothing is said yet.
+pub(super) const UNDECIDED: &str = "waits for a node";
 /// Reasons of a waiting container that waiting does not cure.
 const FINAL: [&str; 5] = [
     "ErrImageNeverPull",
@@ -232,7 +234,7 @@ fn waits(status: &Value, container: &Value) -> State {
         return waits(unschedulable(message), false);
     }
     let Some(waiting) = container.get("waiting") else {
-        return waits("waits for a node".to_owned(), false);
+        return waits(UNDECIDED.to_owned(), false);
     };
     let said = waiting["message"].as_str().unwrap_or_default();
     match waiting["reason"].as_str().unwrap_or_default() {

@@ -17,6 +17,8 @@ pub(super) const CONTAINER: &str = "busbw";
 const APART: &str = "busbw.dev/one-a-node";
 /// The folder of the files that tell a pod the coordinator's address and the job's secret.
 const TOLD: &str = "/etc/busbw";
+/// Where busbw's plugins are written: any user may, and the image's files may be read-only.
+const HOME: &str = "/tmp";
 /// Seconds that a pod may take to end once it is told to.
 const GRACE_S: u64 = 10;
 /// Variables of this machine that mean nothing in a pod: files, and what a launcher sets.
@@ -167,6 +169,7 @@ fn container(manifest: &Manifest, job_name: &str, is_relayed: bool) -> Map {
     let mounts = vec![
         Map::default().with("name", "shm").with("mountPath", "/dev/shm"),
         Map::default().with("name", "told").with("mountPath", TOLD),
+        Map::default().with("name", "home").with("mountPath", HOME),
     ];
     Map::default()
         .with("name", CONTAINER)
@@ -213,6 +216,7 @@ fn environment(manifest: &Manifest, job_name: &str, is_relayed: bool) -> Vec<Map
     };
     let mut all = vec![
         entry(PODS, &pods.nodes.to_string()),
+        entry("HOME", HOME),
         entry("MASTER_ADDR", &format!("{job_name}-0.{}", manifest.name)),
         entry("MASTER_PORT", &manifest.port.to_string()),
         entry(COORDINATOR_FILE, &format!("{TOLD}/coordinator")),
@@ -290,6 +294,7 @@ fn volumes(manifest: &Manifest) -> Vec<Map> {
             "emptyDir",
             memory,
         ),
+        Map::default().with("name", "home").with("emptyDir", Map::default()),
         Map::default().with("name", "told").with(
             "projected",
             Map::default().with(

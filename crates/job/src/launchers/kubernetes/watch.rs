@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::{
     asked::Pods,
+    judge::condition,
     kubectl::{Cause, Failed, Kubectl},
     manifest::{COORDINATOR, INSTANCE},
     pod::{Pod, State},
@@ -254,7 +255,12 @@ impl Watch {
             if known.first_loss.is_none() && !known.is_deleted {
                 let is_gone = |old: &&Pod| !pods.iter().any(|new| new.name == old.name);
                 // Once one has ended the Job deletes the others.
-                let is_first = !pods.iter().chain(&known.pods).any(Pod::has_ended);
+                let is_over = job.as_ref().is_none_or(|job| {
+                    let is_set = |kind: &&str| condition(job, kind).is_some();
+                    ["Failed", "FailureTarget", "Complete"].iter().any(is_set)
+                        || !job["metadata"]["deletionTimestamp"].is_null()
+                });
+                let is_first = !is_over && !pods.iter().chain(&known.pods).any(Pod::has_ended);
                 let gone = known.pods.iter().find(|old| is_first && is_gone(old));
                 let gone = gone.map(|pod| {
                     format!("{} ({}) was deleted by somebody else", pod.label(), pod.name)
