@@ -108,8 +108,9 @@ judge "$name" 4 1+ "the API server has not answered for 3[0-9] s" $code "$work"
 # A pod whose link is slow, and links that are all alike.
 echo 200mbit >"$cluster/rate"
 # Small messages, so that processors are not measured, and time enough for a machine that is busy.
+# The table of a check has one line of the collective.
 few="-b 256K -e 256K -n 3 --within 3m"
-run "check: links that are alike" 0 0 "" check $net $few
+run "check: links that are alike" 0 1 "" check $net $few
 echo "2 40mbit" >"$cluster/slow"
-run "check: a slow pod is named" 1 0 "not fit:.*node1/2" check $net $few
+run "check: a slow pod is named" 1 1 "not fit:.*node1/2" check $net $few
 rm "$cluster/rate" "$cluster/slow"

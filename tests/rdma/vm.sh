@@ -8,7 +8,7 @@
 set -euo pipefail
 cache=${BUSBW_RDMA_CACHE:-${XDG_CACHE_HOME:-/var/cache}/busbw-rdma}
 limit=${LIMIT:-300}
-# What the guest loads, with what these depend on. rdma_rxe needs crc32_generic, which nothing names.
+# What the virtual machine loads, with what these depend on. rdma_rxe needs crc32_generic, which nothing names.
 modules=(crc32_generic configfs ipv6 veth ib_uverbs rdma_ucm rdma_rxe sch_netem sch_tbf sch_htb cls_u32 dummy virtio_net nf_tables)
 packages=(qemu-system-x86 ibverbs-utils dash busybox-static rdma-core ibverbs-providers librdmacm1 perftest iproute2 kmod cpio)
 
@@ -40,7 +40,7 @@ build() {
   echo "$folder"
 }
 
-# base KERNEL VERSION ROOT: the guest's system.
+# base KERNEL VERSION ROOT: the system of the virtual machine.
 base() {
   local kernel=$1 version=$2 root=$3 module file
   mkdir -p "$root"/{bin,sbin,lib,etc/libibverbs.d,proc,sys,dev,tmp,w,run,lib/modules/"$version"}

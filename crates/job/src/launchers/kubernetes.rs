@@ -164,7 +164,10 @@ fn intent(kubectl: &Kubectl, pods: &Pods, resources: &Resources) -> Result<Strin
     if let (None, Some(name)) = (context, &pods.context) {
         let names: Vec<&str> =
             contexts.iter().filter_map(|context| context["name"].as_str()).collect();
-        let text = format!("there is no context {name}: kubectl has {}", names.join(", "));
+        let text = format!(
+            "there is no context {name}: kubectl has {} (`kubectl config get-contexts`)",
+            names.join(", ")
+        );
         return Err(ExitError::new(Exit::Impossible, text).into());
     }
     let own = context.and_then(|context| context["context"]["namespace"].as_str());

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     capacity,
-    pod::{Pod, State, UNDECIDED, short_resources},
+    pod::{Pod, State, UNDECIDED, short_resources, warning},
     watch::{Looks, Watch},
 };
 
@@ -28,7 +28,9 @@ impl Watch {
     pub(super) fn judge(&self, looks: &mut Looks, pods: &[Pod], job: Option<&Value>) {
         let waited = looks.begun.elapsed();
         if let Some(job) = job {
-            let Some(failed) = condition(job, "Failed") else {
+            // While pods still end the condition has another name.
+            let failed = condition(job, "Failed").or_else(|| condition(job, "FailureTarget"));
+            let Some(failed) = failed else {
                 return self.judge_start(looks, pods, Some(job), waited);
             };
             if failed["reason"] == "DeadlineExceeded" {
@@ -99,7 +101,7 @@ impl Watch {
     /// What the node says about a pod that does not start.
     fn say_events(&self, looks: &mut Looks, pod: &Pod) {
         let Some(text) = self.events(looks, &pod.name, "") else { return };
-        let line = format!("{}: {text}", pod.label());
+        let line = format!("{}: {}", pod.label(), warning(&text));
         if looks.lines.insert(events_of(pod), line.clone()).as_ref() != Some(&line) {
             self.say(line);
         }

@@ -45,20 +45,19 @@ pub(super) fn follow(watch: &Arc<Watch>) -> io::Result<(PipeReader, Follower)> {
 
 fn copy(watch: &Watch, follower: &Follower, mut to: PipeWriter) {
     let mut log = Log { passed: 0, failing: None };
-    let mut is_known = false;
     loop {
-        let (name, has_begun, has_ended, is_over) = {
+        let (name, has_begun, has_ended, is_gone) = {
             let known = watch.known();
             let first = watch.first(&known);
             let has_ended = first.is_some_and(Pod::has_ended);
             let has_begun = has_ended || first.is_some_and(|pod| pod.state == State::Runs);
-            (first.map(|pod| pod.name.clone()), has_begun, has_ended, known.is_over)
+            let is_gone = known.is_over || first.is_some_and(|pod| pod.is_gone);
+            (first.map(|pod| pod.name.clone()), has_begun, has_ended, is_gone)
         };
         // Deleted pods go at once, with their log.
-        if is_over || (name.is_none() && is_known) {
+        if is_gone {
             return;
         }
-        is_known |= name.is_some();
         let Some(name) = name.filter(|_| has_begun) else {
             watch.wait(PAUSE);
             continue;

@@ -16,6 +16,10 @@ pub(super) struct Pod {
     pub(super) node: Option<String>,
     /// Its address.
     pub(super) address: Option<String>,
+    /// When it is to be gone at the latest, where somebody deletes it; as RFC 3339 writes it.
+    pub(super) deleted: Option<String>,
+    /// Whether the API server has it no more.
+    pub(super) is_gone: bool,
     /// What it does.
     pub(super) state: State,
 }
@@ -49,6 +53,9 @@ impl Default for State {
     }
 }
 
+/// What a claim without its template means.
+const NO_CLAIM: &str =
+    "a resource claim is not there: --compute-domain needs NVIDIA's DRA driver in the cluster";
 /// What a pod does about which nothing is said yet.
 pub(super) const UNDECIDED: &str = "waits for a node";
 /// Reasons of a waiting container that waiting does not cure.
@@ -71,8 +78,19 @@ impl Pod {
             name: text("/metadata/name").unwrap_or_default(),
             node: text("/spec/nodeName"),
             address: text("/status/podIP").filter(|ip| !ip.is_empty()),
+            deleted: text("/metadata/deletionTimestamp"),
+            is_gone: false,
             state: state(object),
         }
+    }
+
+    /// What is left of it once the API server has it no more.
+    pub(super) fn gone(mut self) -> Pod {
+        self.is_gone = true;
+        if !self.has_ended() {
+            self.state = State::Ended { code: None, why: None, message: None };
+        }
+        self
     }
 
     /// For messages.
@@ -107,6 +125,12 @@ impl Pod {
             }
             _ => None,
         }
+    }
+
+    /// Whether its program ended with a fault of its own, not because it was told to end.
+    pub(super) fn has_failed(&self) -> bool {
+        const TOLD: [i32; 3] = [0, 130, 143];
+        self.code().is_some_and(|code| !TOLD.contains(&code))
     }
 
     /// The exit code of its program, where that has ended.
@@ -280,11 +304,19 @@ fn unschedulable(message: &str) -> String {
     } else if message.contains("node selector") || message.contains("node affinity") {
         "no node has these labels: --node-selector"
     } else if message.contains("resourceclaim") {
-        "a resource claim is not there: --compute-domain needs NVIDIA's DRA driver in the cluster"
+        NO_CLAIM
     } else {
         "`kubectl describe pod` shows more"
     };
     format!("finds no node: {message}; {remedy}")
+}
+
+/// A warning about a pod, with what to do where that is known.
+pub(super) fn warning(message: &str) -> String {
+    match message.contains("resourceclaimtemplate") {
+        true => format!("{message}; {NO_CLAIM}"),
+        false => message.to_owned(),
+    }
 }
 
 /// The resources that the scheduler calls insufficient.

@@ -210,10 +210,14 @@ impl RunningJob for Run {
                 }
                 _ => None,
             });
-            let text = known.first_loss.clone().or(said);
+            let text = known.first_loss.clone().or_else(|| said.clone());
             let text = text.or_else(|| first.map(|pod| pod.line()));
             let text = text.unwrap_or_else(|| format!("job {} has no first pod", self.watch.name));
+            let interrupted = i32::from(Exit::Interrupted.code());
+            let was_told = first.and_then(Pod::code).is_none_or(|code| code == interrupted);
             let lost = known.first_loss.clone();
+            // Process 0 was told to end, and not by us: another pod has failed, or pods were deleted.
+            let lost = lost.or_else(|| was_told.then(|| ended_elsewhere(&known.pods, said))?);
             let lost = lost.map(|text| Loss { text, exit: Exit::RankLost, may_be_stopped: false });
             (code.or_else(|| first.and_then(Pod::code)), loss.or(lost), text)
         };
@@ -233,6 +237,21 @@ impl RunningJob for Run {
         self.is_ended = true;
         JobEnd { code, text, left, why: why.filter(|_| !was_deleted) }
     }
+}
+
+/// What ended process 0 from outside: `failed` is the sentence about a pod whose program failed.
+fn ended_elsewhere(pods: &[Pod], failed: Option<String>) -> Option<String> {
+    if pods.iter().any(Pod::has_failed) {
+        return failed;
+    }
+    // The Job deletes the others later.
+    let first = pods.iter().filter_map(|pod| pod.deleted.as_ref()).min()?;
+    let deleted = pods.iter().filter(|pod| pod.deleted.as_ref() == Some(first));
+    let names: Vec<String> = deleted.map(|pod| format!("{} ({})", pod.label(), pod.name)).collect();
+    Some(match &names[..] {
+        [name] => format!("{name} was deleted by somebody else"),
+        all => format!("pods were deleted, at least one by somebody else: {}", all.join(", ")),
+    })
 }
 
 /// The last lines of a message: what ended a program comes last.

@@ -128,7 +128,7 @@ impl Watch {
 
     /// Whether the pod is there whose log is the record.
     pub(super) fn has_first(&self) -> bool {
-        self.first(&self.known()).is_some()
+        self.first(&self.known()).is_some_and(|pod| !pod.is_gone)
     }
 
     /// Pods of the run: an MPIJob has one for mpirun.
@@ -267,11 +267,9 @@ impl Watch {
                 });
                 known.first_loss = pods.iter().find_map(Pod::loss).or(gone);
             }
-            // A pod that is gone keeps its last state.
-            known
-                .pods
-                .retain(|old| !pods.iter().any(|new| new.name == old.name) && old.has_ended());
-            known.pods.extend(pods.iter().cloned());
+            let old = std::mem::take(&mut known.pods).into_iter();
+            let gone = old.filter(|old| !pods.iter().any(|new| new.name == old.name));
+            known.pods = pods.iter().cloned().chain(gone.map(Pod::gone)).collect();
             known.is_deleted
         };
         let ran = looks.all_ran;
