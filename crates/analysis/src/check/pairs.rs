@@ -108,6 +108,17 @@ fn named(look: &Look, second: Option<&PairsLaunch>) -> Vec<CheckLine> {
     let line = |(slow, finding): (&SlowSubject, busbw_core::finding::Finding)| {
         let text = format!("{}: {}", look.test.name(), finding.cause);
         let line = match (&other, &again) {
+            // Two ranks have two cells, and other work on the one host shows as one that is slow.
+            (Some(others), _)
+                if look.labels.len() < 3
+                    && others.iter().any(|other| is_same(look, slow, other)) =>
+            {
+                let text = format!(
+                    "{text}; a second launch names it, too, but two ranks have nothing else to be held against: check three or more"
+                );
+                let line = CheckLine::new(Check::Pairs, Verdict::CannotTell, text);
+                CheckLine { measured: 2, ..line }
+            }
             (Some(others), _) if others.iter().any(|other| is_same(look, slow, other)) => {
                 CheckLine::fault(Check::Pairs, 2, format!("{text}; a second launch names it, too"))
             }
@@ -267,6 +278,21 @@ mod tests {
         assert_eq!((figure.value, figure.wanted), (40.0, Some(50.0)));
         let as_sender = lines(&first, Some(&launch(&[(Slow::Sender { rank: 2 }, &[])])));
         assert!(as_sender[0].blocks());
+    }
+
+    /// On a host with other work, one of two directions may be slower in both launches.
+    #[test]
+    fn two_ranks_block_nothing() {
+        let cell = Slow::Cell { from: 0, to: 1 };
+        let of_two = || {
+            let mut launch = launch(&[(cell, &[])]);
+            let look = &mut launch.outcome.as_mut().unwrap()[0];
+            look.labels.truncate(2);
+            look.verdict.hosts.truncate(2);
+            launch
+        };
+        let found = lines(&of_two(), Some(&of_two()));
+        assert_eq!((found[0].verdict, found[0].measured), (Verdict::CannotTell, 2), "{found:?}");
     }
 
     #[test]
