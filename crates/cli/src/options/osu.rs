@@ -16,10 +16,10 @@ use clap::{Args, Command as Grammar, FromArgMatches, error::ErrorKind};
 
 pub use settings::OsuArguments;
 
-use super::{BenchArguments, Command};
+use super::{BenchArguments, Command, kubernetes::KubernetesArguments};
 use busbw_lint::nearest::nearest;
 
-/// Our own long options that OSU's names take.
+/// Our own long options that OSU's names take, beside those of `--launcher kubernetes`.
 const OURS: [&str; 32] = [
     "ngpus",
     "nthreads",
@@ -65,10 +65,13 @@ pub(super) fn parse(name: &str, words: &[OsString]) -> Result<Command, clap::Err
     let refuse = |why: String| clap::Error::raw(ErrorKind::InvalidValue, format!("{why}\n"));
     let program = Program::find(name).ok_or_else(|| refuse(absent(name)))?;
     let grammar = BenchArguments::augment_args(Grammar::new(name.to_owned()));
+    let of_kubernetes = KubernetesArguments::augment_args(Grammar::new(""));
     let ours: Vec<(String, bool)> = grammar
         .get_arguments()
         .filter_map(|argument| Some((argument.get_long()?, argument.get_action().takes_values())))
-        .filter(|(long, _)| OURS.contains(long))
+        .filter(|(long, _)| {
+            OURS.contains(long) || of_kubernetes.get_arguments().any(|a| a.get_long() == Some(long))
+        })
         .map(|(long, takes)| (long.to_owned(), takes))
         .collect();
     let sorted = words::sort(program, words, &ours).map_err(refuse)?;

@@ -257,7 +257,9 @@ fn our_own_options_are_taken() {
     ];
     let grammar = BenchArguments::augment_args(Grammar::new(""));
     let mut not_taken: Vec<&str> = grammar.get_arguments().filter_map(|a| a.get_long()).collect();
+    let of_kubernetes = KubernetesArguments::augment_args(Grammar::new(""));
     not_taken.retain(|long| !OURS.contains(long));
+    not_taken.retain(|long| !of_kubernetes.get_arguments().any(|a| a.get_long() == Some(long)));
     assert_eq!(not_taken, theirs);
     let through_mpi = request("busbw osu_latency --mpi /x/libmpi.so").unwrap_err();
     assert!(through_mpi.to_string().starts_with("--backend mpi cannot run here"), "{through_mpi}");
@@ -266,6 +268,9 @@ fn our_own_options_are_taken() {
     assert_eq!(arguments.mpi.as_deref(), Some(std::path::Path::new("x")));
     assert!(arguments.json && arguments.record.is_some());
     assert_eq!(arguments.launching.hosts.map(|hosts| hosts.0.len()), Some(2));
+    let line = "busbw osu_bw --launcher kubernetes --nodes 2 --image here/busbw:1 --share-nodes";
+    let Ok(Command::Bench { arguments, .. }) = parsed(line) else { panic!("it does not parse") };
+    assert_eq!(arguments.launching.kubernetes.image.as_deref(), Some("here/busbw:1"));
 }
 
 #[test]
