@@ -1,5 +1,5 @@
 //! Libraries of the machine, found and loaded at run time: CUDA's driver (or HIP), NCCL (or RCCL),
-//! MPI, NVML, net plugins; and the statistics of network drivers.
+//! MPI, NVML, net plugins, libibverbs; and the statistics of network drivers.
 //! Not what is done with them: that is for backends (`busbw-runner`), doctor and counters (`busbw-host`).
 
 /// Variables of this process's own environment.
@@ -23,5 +23,7 @@ pub mod nvml;
 pub mod search;
 /// Streams of C's library.
 pub mod streams;
+/// RDMA devices.
+pub mod verbs;
 
 pub use library::LoadError;
