@@ -106,6 +106,10 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
             let mut all = record.paths.iter();
             all.try_for_each(|stats| output.library(&Line::Paths(stats.clone().into())))
         })
+        .and_then(|()| {
+            let mut all = record.verbs.iter();
+            all.try_for_each(|facts| output.library(&Line::Verbs(facts.clone().into())))
+        })
         .and_then(|()| record.end.iter().try_for_each(|end| output.end(end)));
     match printed {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Ok),

@@ -10,6 +10,7 @@ mod pairing;
 mod rank_layout;
 mod sampling;
 mod variant;
+mod verbs;
 
 pub use backend::{
     BackendChoice, BackendSpec, BufferMemory, CheckedBy, GpuOptionUse, GpuOptions, Memory, MovedBy,
@@ -22,6 +23,7 @@ pub use pairing::{PairSelection, Pairing};
 pub use rank_layout::RankLayout;
 pub use sampling::{Average, Sampling};
 pub use variant::{ALGORITHMS, AUTO, AlgorithmEvidence, CONFIGURABLE, Variant};
+pub use verbs::{Connection, Verb, VerbsOptions};
 
 use serde::{Deserialize, Serialize};
 
@@ -350,6 +352,14 @@ impl Plan {
         match self.style {
             Style::Osu if self.check > 0 => timed,
             _ => self.check,
+        }
+    }
+
+    /// Messages of one iteration of one pair that its time is divided by. An RDMA read goes one way in a round trip.
+    pub fn messages_each(&self, test: Messages, window: u32) -> u64 {
+        match self.backend.verbs_options() {
+            Some(options) if options.verb == Verb::Read && test.is_latency() => 1,
+            _ => test.messages(window),
         }
     }
 

@@ -9,6 +9,7 @@ mod net;
 mod pairs;
 mod row;
 mod run;
+mod verbs;
 
 pub use bounds::{MAX_RANKS, MOST_BYTES, MOST_EVENTS, within};
 pub use counters::{Counted, DeviceCounters, DeviceKind, HostCounters, Meaning, Unread};
@@ -20,6 +21,8 @@ pub use row::{
     RowVariant, Spread, WrongPlace,
 };
 pub use run::{Clock, Cpu, Device, Gpu, Machine, MemoryFigures, Nic, Run, Waiver};
+
+pub use verbs::{VerbsFacts, rdma_devices_used};
 
 use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, Serialize};
@@ -43,6 +46,8 @@ pub enum Line {
     Net(Box<NetFacts>),
     /// The statistics of busbw's net plugin in a process, at its end.
     Paths(Box<NetStats>),
+    /// The RDMA device of a rank of the `verbs` backend.
+    Verbs(Box<VerbsFacts>),
     /// One row.
     Row(Box<Row>),
     /// The last line: the status and the totals.
@@ -60,6 +65,8 @@ pub enum LibraryFacts {
     Net(Box<NetFacts>),
     /// The statistics of busbw's own net plugin.
     Paths(Box<NetStats>),
+    /// The RDMA device of a rank.
+    Verbs(Box<VerbsFacts>),
 }
 
 impl From<LibraryFacts> for Line {
@@ -69,6 +76,7 @@ impl From<LibraryFacts> for Line {
             LibraryFacts::Mpi(facts) => Line::Mpi(facts),
             LibraryFacts::Net(facts) => Line::Net(facts),
             LibraryFacts::Paths(stats) => Line::Paths(stats),
+            LibraryFacts::Verbs(facts) => Line::Verbs(facts),
         }
     }
 }
@@ -90,6 +98,9 @@ pub struct Folded {
     /// The statistics of busbw's net plugin in each process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<NetStats>,
+    /// The RDMA device of each rank of the `verbs` backend.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verbs: Vec<VerbsFacts>,
     /// Its rows, in the order in which they were measured.
     pub rows: Vec<Row>,
     /// The last line; missing when the writer was killed.

@@ -7,7 +7,8 @@ use busbw_core::quantity::decimal_bytes;
 use std::collections::BTreeMap;
 
 use busbw_core::record::{
-    Counted, DeviceCounters, DeviceKind, LibraryFacts, Meaning, NetFacts, Row, Unread, plugins_used,
+    Counted, DeviceCounters, DeviceKind, LibraryFacts, Meaning, NetFacts, Row, Unread, VerbsFacts,
+    plugins_used, rdma_devices_used,
 };
 use busbw_library_logs::{
     mpi::{MpiFacts, transports_named},
@@ -26,6 +27,8 @@ pub struct Closing {
     mpi: BTreeMap<usize, MpiFacts>,
     /// The reports of net plugins.
     net: Vec<NetFacts>,
+    /// The RDMA devices of ranks.
+    verbs: Vec<VerbsFacts>,
     /// Bytes that left all GPUs over NVLink.
     nvlink: u64,
     /// Bytes that each network device moved in its busier direction.
@@ -44,6 +47,7 @@ impl Closing {
             }
             LibraryFacts::Mpi(facts) => drop(self.mpi.insert(facts.rank, (**facts).clone())),
             LibraryFacts::Net(facts) => self.net.push((**facts).clone()),
+            LibraryFacts::Verbs(facts) => self.verbs.push((**facts).clone()),
             // Used by `explain` alone.
             LibraryFacts::Paths(_) => {}
         }
@@ -82,6 +86,9 @@ impl Closing {
         }
         if !self.net.is_empty() {
             parts.push(plugins_used(&self.net));
+        }
+        if !self.verbs.is_empty() {
+            parts.push(rdma_devices_used(&self.verbs));
         }
         if let Some(counted) = counted.filter(|_| self.rows) {
             parts.push(format!("counters: {}", self.moved(counted)));

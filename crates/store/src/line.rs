@@ -29,6 +29,7 @@ pub fn from_text(text: &[u8]) -> serde_json::Result<Line> {
         Kind::Mpi => Line::Mpi(serde_json::from_slice(text)?),
         Kind::Net => Line::Net(serde_json::from_slice(text)?),
         Kind::Paths => Line::Paths(serde_json::from_slice(text)?),
+        Kind::Verbs => Line::Verbs(serde_json::from_slice(text)?),
         Kind::Row => Line::Row(serde_json::from_slice(text)?),
         Kind::End => Line::End(serde_json::from_slice(text)?),
     })
@@ -47,6 +48,7 @@ enum Kind {
     Mpi,
     Net,
     Paths,
+    Verbs,
     Row,
     End,
 }

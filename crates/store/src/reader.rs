@@ -104,6 +104,7 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
     let mut run: Option<Run> = None;
     let (mut library, mut net, mut paths, mut rows) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut verbs = Vec::new();
     let mut mpi = BTreeMap::new();
     let mut end: Option<End> = None;
     for (at, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
@@ -113,6 +114,7 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
             Ok(Line::Mpi(facts)) => drop(mpi.insert(facts.rank, *facts)),
             Ok(Line::Net(facts)) => net.push(*facts),
             Ok(Line::Paths(stats)) => paths.push(*stats),
+            Ok(Line::Verbs(facts)) => verbs.push(*facts),
             Ok(Line::Row(row)) => rows.push(*row),
             Ok(Line::End(found)) => end = Some(*found),
             // Only the last line can be cut, and only when it has no newline.
@@ -122,7 +124,8 @@ pub fn parse(text: &str, name: &str) -> Result<Folded, ReadError> {
     }
     let run = run.ok_or_else(|| refuse(1, "it does not begin with a run".to_owned()))?;
     let mpi = mpi.into_values().collect();
-    received(Folded { run, library, mpi, net, paths, rows, end }).map_err(|why| refuse(1, why))
+    received(Folded { run, library, mpi, net, paths, verbs, rows, end })
+        .map_err(|why| refuse(1, why))
 }
 
 /// A record as its readers get it: its numbers are possible, and secrets that an older busbw wrote are masked.

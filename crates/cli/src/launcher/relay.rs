@@ -145,6 +145,9 @@ impl Reader {
             (Ok(Line::Paths(stats)), Some(outputs)) => {
                 outputs.library(LibraryFacts::Paths(stats))?
             }
+            (Ok(Line::Verbs(facts)), Some(outputs)) => {
+                outputs.library(LibraryFacts::Verbs(facts))?
+            }
             (Ok(Line::Row(row)), Some(outputs)) => outputs.row(*row)?,
             (Ok(Line::End(end)), Some(_)) => {
                 self.end = Some(*end);

@@ -6,6 +6,7 @@ mod spec;
 use serde::{Deserialize, Serialize};
 
 pub use self::spec::{BackendSpec, BufferMemory, GpuOptionUse, MovedBy, RankHolder};
+use super::VerbsOptions;
 use crate::cost::CostModel;
 
 /// The backend, which moves the bytes.
@@ -20,18 +21,21 @@ pub enum BackendChoice {
     Mpi,
     /// A NCCL net plugin, between memory of hosts.
     Net,
+    /// RDMA devices, between memory of hosts.
+    Verbs(VerbsOptions),
     /// A cost model; no bytes move.
     Fake(CostModel),
 }
 
 impl BackendChoice {
     /// Every backend, with the defaults of its own options.
-    pub fn all() -> [BackendChoice; 5] {
+    pub fn all() -> [BackendChoice; 6] {
         [
             BackendChoice::Host,
             BackendChoice::Nccl(GpuOptions::default()),
             BackendChoice::Mpi,
             BackendChoice::Net,
+            BackendChoice::Verbs(VerbsOptions::default()),
             BackendChoice::Fake(CostModel::default()),
         ]
     }
@@ -43,6 +47,7 @@ impl BackendChoice {
             BackendChoice::Nccl(_) => &NCCL,
             BackendChoice::Mpi => &MPI,
             BackendChoice::Net => &NET,
+            BackendChoice::Verbs(_) => &VERBS,
             BackendChoice::Fake(_) => &FAKE,
         }
     }
@@ -56,6 +61,14 @@ impl BackendChoice {
     pub const fn gpu_options(&self) -> Option<&GpuOptions> {
         match self {
             BackendChoice::Nccl(options) => Some(options),
+            _ => None,
+        }
+    }
+
+    /// The options of RDMA, where it has them.
+    pub const fn verbs_options(&self) -> Option<&VerbsOptions> {
+        match self {
+            BackendChoice::Verbs(options) => Some(options),
             _ => None,
         }
     }
@@ -108,6 +121,19 @@ const NET: BackendSpec = BackendSpec {
     needs_launcher: false,
     gpu_options: GpuOptionUse::Waived {
         registration: "every buffer is registered with the plugin",
+    },
+};
+
+const VERBS: BackendSpec = BackendSpec {
+    name: "verbs",
+    help: Some("RDMA devices, between memory of hosts: perftest's tests"),
+    moved_by: MovedBy::Verbs,
+    buffers: BufferMemory::Host,
+    shares_memory: false,
+    rank_holder: RankHolder::Process,
+    needs_launcher: false,
+    gpu_options: GpuOptionUse::Waived {
+        registration: "every buffer is registered with the device",
     },
 };
 

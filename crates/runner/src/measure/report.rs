@@ -75,6 +75,7 @@ impl Report {
             Line::Mpi(facts) => Ok(Report::Library(LibraryFacts::Mpi(facts))),
             Line::Net(facts) => Ok(Report::Library(LibraryFacts::Net(facts))),
             Line::Paths(stats) => Ok(Report::Library(LibraryFacts::Paths(stats))),
+            Line::Verbs(facts) => Ok(Report::Library(LibraryFacts::Verbs(facts))),
             Line::Run(_) | Line::End(_) => Err(error),
         })
     }

@@ -152,6 +152,7 @@ impl Outputs {
             mpi: Vec::new(),
             net: Vec::new(),
             paths: Vec::new(),
+            verbs: Vec::new(),
             rows,
             end: Some(end),
         };
@@ -164,6 +165,7 @@ impl Outputs {
                 }
                 LibraryFacts::Net(facts) => record.net.push(*facts),
                 LibraryFacts::Paths(stats) => record.paths.push(*stats),
+                LibraryFacts::Verbs(facts) => record.verbs.push(*facts),
             }
         }
         self.remark(&printable(&summary(record, name.as_deref())));

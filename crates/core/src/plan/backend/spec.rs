@@ -37,12 +37,14 @@ pub enum MovedBy {
     Mpi,
     /// A net plugin's, of NCCL's kind.
     NetPlugin,
+    /// RDMA devices', which busbw gives work through libibverbs.
+    Verbs,
 }
 
 impl MovedBy {
     /// Whether it is a library, which may use devices and may crash.
     pub const fn is_library(self) -> bool {
-        matches!(self, MovedBy::Nccl | MovedBy::Mpi | MovedBy::NetPlugin)
+        matches!(self, MovedBy::Nccl | MovedBy::Mpi | MovedBy::NetPlugin | MovedBy::Verbs)
     }
 }
 

@@ -1,0 +1,99 @@
+//! The device, port and address that each rank of the `verbs` backend used.
+//! Not its speed: that is in rows.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Connection, Verb};
+
+/// A rank's RDMA device, and how its messages went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VerbsFacts {
+    /// World rank.
+    pub rank: usize,
+    /// What moved messages.
+    pub verb: Verb,
+    /// The kind of its queue pairs.
+    pub connection: Connection,
+    /// The device, such as mlx5_0.
+    pub device: String,
+    /// Its port, from 1.
+    pub port: u8,
+    /// Index of its address.
+    pub gid_index: u8,
+    /// The address, as IPv6 or mapped IPv4; `None` on InfiniBand without a router.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid: Option<String>,
+    /// LID on InfiniBand, else 0.
+    pub lid: u16,
+    /// The protocol: "InfiniBand", "RoCE v1", "RoCE v2", or "RoCE" where the kernel does not say which.
+    pub protocol: String,
+    /// Line rate of the port, Gb/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gbps: Option<f64>,
+    /// Largest payload of a packet, in bytes.
+    pub mtu: u32,
+    /// NUMA node of the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa: Option<u32>,
+    /// Network interface of the port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// Bytes up to which messages are copied when they are posted, as the device granted it.
+    pub inline_bytes: u32,
+    /// Why this device, port and address.
+    pub why: String,
+}
+
+impl VerbsFacts {
+    fn said(&self) -> String {
+        let VerbsFacts { verb, connection, device, port, protocol, mtu, .. } = self;
+        let rate = self.gbps.map_or_else(String::new, |gbps| format!(" at {gbps} Gb/s"));
+        let address = match &self.gid {
+            Some(gid) => format!("GID {} {gid}", self.gid_index),
+            None => format!("LID {}", self.lid),
+        };
+        format!(
+            "RDMA {} over {} on {device}/{port} ({protocol}{rate}, {address}, MTU {mtu})",
+            verb.name(),
+            connection.name(),
+        )
+    }
+}
+
+/// Part of a sentence: which devices ranks used, each once.
+pub fn rdma_devices_used<'f>(all: impl IntoIterator<Item = &'f VerbsFacts>) -> String {
+    let each: BTreeSet<String> = all.into_iter().map(VerbsFacts::said).collect();
+    each.into_iter().collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_said_once() {
+        let rank = |rank: usize| VerbsFacts {
+            rank,
+            verb: Verb::Write,
+            connection: Connection::Rc,
+            device: "mlx5_0".to_owned(),
+            port: 1,
+            gid_index: 3,
+            gid: Some("10.0.0.1".to_owned()),
+            lid: 0,
+            protocol: "RoCE v2".to_owned(),
+            gbps: Some(400.0),
+            mtu: 4096,
+            numa: Some(0),
+            interface: None,
+            inline_bytes: 0,
+            why: String::new(),
+        };
+        let one = "RDMA write over RC on mlx5_0/1 (RoCE v2 at 400 Gb/s, GID 3 10.0.0.1, MTU 4096)";
+        assert_eq!(rdma_devices_used(&[rank(0), rank(1)]), one);
+        let infiniband = VerbsFacts { gid: None, lid: 7, ..rank(1) };
+        assert!(infiniband.said().contains("LID 7"), "{}", infiniband.said());
+    }
+}
