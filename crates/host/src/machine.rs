@@ -31,7 +31,9 @@ pub use kernel_log::kernel_log;
 pub use out_of_memory::{OutOfMemory, OutOfMemoryKills, out_of_memory};
 pub use pci::{Access, PciDevice, is_address, is_gpu};
 pub use process::{Limit, allowed_cores, locked_memory, may_lock};
-pub use rdma::{Gid, Port, RdmaDevice, roce_mtu};
+pub use rdma::{
+    AddressKind, Candidates, Choice, Gid, Port, RdmaDevice, Wanted, candidates, choose, roce_mtu,
+};
 pub use shaper::shaped_rate;
 pub use tasks::task_limit;
 

@@ -1,9 +1,12 @@
 //! RDMA devices and their ports as /sys/class/infiniband shows them: InfiniBand and RoCE alike.
 //! Not their counters, and no verb is called.
 
+mod choice;
+
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::Root;
+pub use choice::{AddressKind, Candidates, Choice, Wanted, candidates, choose};
 
 /// One device, such as mlx5_0.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -12,8 +15,13 @@ pub struct RdmaDevice {
     pub name: String,
     /// Its PCI address; `None` for software devices such as rxe.
     pub address: Option<String>,
-    /// Network interfaces of the same PCI function.
+    /// Network interfaces of the same PCI function; none for software devices.
     pub interfaces: Vec<String>,
+    /// The NUMA node that it is attached to; `None` for software devices and where the firmware does not say.
+    pub numa: Option<u32>,
+    /// What the kernel takes it for: CA (InfiniBand and RoCE), RNIC (iWARP), unspecified (EFA)
+    /// (drivers/infiniband/core/sysfs.c, node_type_string).
+    pub node_type: String,
     /// Firmware version.
     pub firmware: Option<String>,
     /// The adapter's identifier, which its functions and ports share.
@@ -39,6 +47,10 @@ pub struct Port {
     pub rate: String,
     /// Ethernet (RoCE) or InfiniBand.
     pub ethernet: bool,
+    /// The local identifier that the subnet manager gave; `None` for Ethernet, and where there is none yet.
+    pub lid: Option<u16>,
+    /// The subnet manager's local identifier; `None` for Ethernet, and where none has been seen.
+    pub sm_lid: Option<u16>,
     /// Addresses.
     pub gids: Vec<Gid>,
 }
@@ -54,6 +66,9 @@ pub struct Gid {
     pub version_two: Option<bool>,
     /// The network interface whose address it is.
     pub interface: Option<String>,
+    /// Whether that interface is not among those of this process's network namespace. A queue pair that uses
+    /// such an address reaches the network of another container, or is refused.
+    pub elsewhere: bool,
 }
 
 impl Gid {
@@ -74,6 +89,9 @@ fn device(root: &Root, name: String) -> RdmaDevice {
     RdmaDevice {
         address: address.and_then(|p| Some(p.file_name()?.to_string_lossy().into_owned())),
         interfaces: root.names(&format!("{at}/device/net")),
+        // Without a node the kernel writes -1.
+        numa: root.number(format!("{at}/device/numa_node")),
+        node_type: after_number(&root.text(format!("{at}/node_type")).unwrap_or_default()),
         firmware: root.text(format!("{at}/fw_ver")).filter(|version| !version.is_empty()),
         guid: root.text(format!("{at}/sys_image_guid")).and_then(|text| guid(&text)),
         board: root.text(format!("{at}/board_id")).filter(|board| !board.is_empty()),
@@ -96,8 +114,15 @@ fn port(root: &Root, device: &str, number: u32) -> Port {
         gbps: gbps(&rate),
         rate,
         ethernet: read("link_layer") == "Ethernet",
+        lid: lid(&read("lid")),
+        sm_lid: lid(&read("sm_lid")),
         gids,
     }
+}
+
+/// Parses "0x1a"; 0 stands for none (InfiniBand Architecture Specification, 4.1.3: it is reserved).
+fn lid(text: &str) -> Option<u16> {
+    u16::from_str_radix(text.trim_start_matches("0x"), 16).ok().filter(|lid| *lid != 0)
 }
 
 /// Parses "08c0:eb03:0024:721a"; all zeros is `None`.
@@ -128,12 +153,18 @@ fn gbps(rate: &str) -> Option<f64> {
 fn gid(root: &Root, port: &str, index: u32) -> Option<Gid> {
     let address: Ipv6Addr = root.number(format!("{port}/gids/{index}"))?;
     let kind = root.text(format!("{port}/gid_attrs/types/{index}"));
-    // "RoCE v2", "IB/RoCE v1": drivers/infiniband/core/cache.c, gid_type_str.
-    (!address.is_unspecified()).then(|| Gid {
+    if address.is_unspecified() {
+        return None;
+    }
+    let interface = root.text(format!("{port}/gid_attrs/ndevs/{index}"));
+    let is_here = |name: &String| root.exists(format!("sys/class/net/{name}"));
+    Some(Gid {
         index,
         address,
+        // "RoCE v2", "IB/RoCE v1": drivers/infiniband/core/cache.c, gid_type_str.
         version_two: kind.map(|kind| kind == "RoCE v2"),
-        interface: root.text(format!("{port}/gid_attrs/ndevs/{index}")),
+        elsewhere: interface.as_ref().is_some_and(|name| !is_here(name)),
+        interface,
     })
 }
 
@@ -141,6 +172,14 @@ fn gid(root: &Root, port: &str, index: u32) -> Option<Gid> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    const GID: Gid = Gid {
+        index: 0,
+        address: Ipv6Addr::UNSPECIFIED,
+        version_two: None,
+        interface: None,
+        elsewhere: false,
+    };
 
     #[test]
     fn words_of_the_kernel() {
@@ -150,13 +189,14 @@ mod tests {
         assert_eq!(gbps("2.5 Gb/sec (1X SDR)"), Some(2.5));
         assert_eq!(gbps("0 Gb/sec"), None);
         assert_eq!(guid("08c0:eb03:0024:721a"), Some(0x08c0_eb03_0024_721a));
+        assert_eq!(["0x1a", "0x0", ""].map(lid), [Some(26), None, None]);
         assert_eq!([9000, 4200, 1500].map(roce_mtu), [4096, 4096, 1024]);
     }
 
     #[test]
     fn an_address_of_version_four() {
         let address = "0000:0000:0000:0000:0000:ffff:0a00:0102".parse().unwrap();
-        let gid = Gid { index: 3, address, version_two: Some(true), interface: None };
+        let gid = Gid { index: 3, address, version_two: Some(true), ..GID };
         assert_eq!(gid.ipv4().unwrap().to_string(), "10.0.1.2");
     }
 
