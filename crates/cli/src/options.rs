@@ -20,6 +20,7 @@ mod own_words;
 mod pairing;
 mod planning;
 mod plugins;
+mod rdma;
 mod reading_commands;
 mod record_commands;
 mod reporting;

@@ -355,12 +355,14 @@ impl Plan {
         }
     }
 
+    /// Whether the end that begins fetches messages instead of sending them: RDMA reads.
+    pub fn fetches(&self) -> bool {
+        self.backend.verbs_options().is_some_and(|options| options.verb == Verb::Read)
+    }
+
     /// Messages of one iteration of one pair that its time is divided by. An RDMA read goes one way in a round trip.
     pub fn messages_each(&self, test: Messages, window: u32) -> u64 {
-        match self.backend.verbs_options() {
-            Some(options) if options.verb == Verb::Read && test.is_latency() => 1,
-            _ => test.messages(window),
-        }
+        if self.fetches() && test.is_latency() { 1 } else { test.messages(window) }
     }
 
     /// The message size of a matrix of pairs, in bytes: the first size for latency, the last for

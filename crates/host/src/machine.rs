@@ -24,7 +24,7 @@ use busbw_core::{environment::HOST, record::Machine};
 
 pub use ancestry::{ancestor, command_of_ancestor, is_stopped, parent};
 pub use cgroup::memory_limit;
-pub use cpu::{cores_of_parent, last_cache, near, processor_list, usable_cores};
+pub use cpu::{cores_of_parent, last_cache, near, of_node, processor_list, usable_cores};
 pub(crate) use interfaces::speed_mbps;
 pub use interfaces::{Interface, interfaces};
 pub use kernel_log::kernel_log;

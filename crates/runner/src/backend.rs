@@ -15,9 +15,12 @@ pub mod mpi;
 pub mod nccl;
 /// Any NCCL net plugin.
 pub mod net;
+mod patience;
 mod resources;
+/// RDMA devices, by libibverbs.
+pub mod verbs;
 
-pub use channel::{Channel, Part, Side, Window};
+pub use channel::{Batch, Channel, Part, Side, Window};
 pub(crate) use device::{NO_ADDRESS, RankDevice};
 pub(crate) use factory::{
     Bound, Capacity, Cores, Factory, Joined, Open, RankProcess, SharedMemory,
@@ -45,6 +48,7 @@ pub(crate) fn factory(backend: &BackendChoice) -> &'static dyn Factory {
         BackendChoice::Nccl(_) => &nccl::NcclFactory,
         BackendChoice::Mpi => &mpi::MpiFactory,
         BackendChoice::Net => &net::NetFactory,
+        BackendChoice::Verbs(_) => &verbs::VerbsFactory,
         BackendChoice::Fake(_) => &fake::FakeFactory,
     }
 }

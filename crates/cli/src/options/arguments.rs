@@ -22,6 +22,7 @@ use super::{
     launching::LaunchingArguments,
     osu::OsuArguments,
     pairing::PairingArguments,
+    rdma::RdmaArguments,
     table_form::{releases, units_words},
 };
 
@@ -226,6 +227,9 @@ pub struct BenchArguments {
     /// CTA policy; several, such as auto,1,2, are policies of calls, a row each
     #[arg(short = 'x', long = "cta_policy", value_name = "0-2", value_parser = calls::policy, value_delimiter = ',', allow_negative_numbers = true, help_heading = "Libraries and devices")]
     pub cta_policy: Option<Vec<i64>>,
+    /// How messages go over RDMA devices.
+    #[command(flatten)]
+    pub rdma: RdmaArguments,
     /// What NCCL's calls are given.
     #[command(flatten)]
     pub calls: CallArguments,
@@ -235,9 +239,10 @@ pub struct BenchArguments {
     /// CTAs of that kernel, 1 to 128
     #[arg(short = 'V', long = "device_cta_count", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
     pub device_cta_count: Option<i64>,
-    /// nccl, host, mpi or net [default: nccl where GPUs are]
+    /// nccl, host, mpi, net or verbs [default: nccl where GPUs are]
     ///
-    /// Who moves the bytes: nccl (NCCL or RCCL), host (shared memory), mpi, net (a net plugin, without GPUs)
+    /// Who moves the bytes: nccl (NCCL or RCCL), host (shared memory), mpi, net (a net plugin, without GPUs), verbs (RDMA
+    /// devices, messages alone)
     /// [default: BUSBW_BACKEND, then nccl where there are GPUs, otherwise host, but for X_perf, which exits with 5 then]
     #[arg(long, value_name = "NAME", value_parser = backends(), hide_possible_values = true, help_heading = "Libraries and devices")]
     pub backend: Option<BackendChoice>,

@@ -16,6 +16,7 @@ mod osu;
 mod pairs;
 mod part;
 mod ranks;
+mod rdma;
 mod request;
 mod timing;
 mod tuner;
@@ -132,7 +133,8 @@ fn assemble(
         devices: ranks.devices,
         launched: ranks.processes,
         rank_layout: ranks.backend.spec().rank_layout(asked.style, environment.launched.is_some()),
-        bind: ranks.gpus.is_some() && a.bind == Binding::Numa,
+        bind: (ranks.gpus.is_some() || ranks.backend.verbs_options().is_some())
+            && a.bind == Binding::Numa,
         first_device: ranks.first_device(asked)?,
         min_bytes,
         max_bytes,

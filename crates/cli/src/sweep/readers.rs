@@ -18,6 +18,8 @@ const WITH_NCCL: [&str; 12] = [
 /// The same of launchers.
 const WITH_LAUNCHER: [&str; 9] =
     ["OMPI_", "PMIX_", "PRTE_", "PMI_", "HYDRA_", "I_MPI_", "MPIR_", "SLURM_", "SSH_"];
+/// By libibverbs and its providers.
+const WITH_VERBS: [&str; 3] = ["MLX5_", "RDMAV_", "IBV_"];
 /// The same of MPI and its launchers.
 const WITH_MPI: [&str; 16] = [
     "OMPI_", "PMIX_", "PRTE_", "PMI_", "MPICH_", "MPIR_", "MPI_", "I_MPI_", "MV2_", "HYDRA_",
@@ -55,6 +57,7 @@ fn is_read(name: &str, moved_by: MovedBy, has_launcher: bool) -> bool {
             MovedBy::Nccl => begins(&WITH_GPUS) || begins(&WITH_NCCL),
             MovedBy::Mpi => begins(&WITH_GPUS) || begins(&WITH_MPI),
             MovedBy::NetPlugin => begins(&WITH_NCCL),
+            MovedBy::Verbs => begins(&WITH_VERBS),
             MovedBy::Busbw | MovedBy::Nothing => false,
         }
 }

@@ -105,6 +105,8 @@ pub fn profiles(here: &Here) -> Vec<Profile> {
         MovedBy::NetPlugin => networks::of_net(here),
         MovedBy::Mpi => of_mpi(here),
         MovedBy::Busbw | MovedBy::Nothing => on_host(here),
+        // Planning refuses collectives on it.
+        MovedBy::Verbs => Vec::new(),
     };
     for profile in &mut all {
         profile.waived = here.alone().or(profile.waived.take());

@@ -1,7 +1,7 @@
 //! A queue pair: made, connected with another, and given work.
 //! Not what completes (`queue`), and not how the two ends exchange their addresses.
 
-use std::{fmt, io, ops::Range, ptr, rc::Rc};
+use std::{fmt, io, mem, ops::Range, ptr, rc::Rc};
 
 use super::{
     CompletionQueue, Device, Region, RemoteMemory, VerbsError, abi,
@@ -12,7 +12,7 @@ use super::{
 
 /// The key of datagrams: both ends of a run use the same.
 const DATAGRAM_KEY: u32 = 0x1111_1111;
-/// Bytes in front of a received datagram: the global routing header, or room for it.
+/// In front of a received datagram: the global routing header, or room for it.
 const ROUTING_HEADER: usize = 40;
 
 /// Requests that one call posts.
@@ -38,7 +38,7 @@ impl Service {
         }
     }
 
-    /// Bytes in front of what a receive gets.
+    /// Bytes that each receive gets in front of its message.
     pub const fn header(self) -> usize {
         match self {
             Service::Datagram => ROUTING_HEADER,
@@ -168,7 +168,7 @@ impl QueuePair {
                 send_requests: sizes.send,
                 receive_requests: sizes.receive,
                 send_pieces: 1,
-                receive_pieces: 1,
+                receive_pieces: 1 + u32::from(service.header() > 0),
                 inline_bytes: sizes.inline_bytes,
             },
             kind: service.code(),
@@ -328,27 +328,24 @@ impl QueuePair {
         self.device.checked("ibv_modify_qp", status)
     }
 
-    /// Posts requests that use memory number `memory` ([`QueuePair::add`]), as one list.
+    /// Posts requests that use memory number `memory` ([`QueuePair::add`]), as one list of 1 to [`MOST_LISTED`].
     ///
     /// # Errors
     /// The queue is full, or the bytes do not lie within the memory.
     #[inline]
-    pub fn post(&mut self, memory: usize, requests: &[Request]) -> Result<(), VerbsError> {
+    pub fn post<'r>(
+        &mut self,
+        memory: usize,
+        requests: impl IntoIterator<Item = &'r Request>,
+    ) -> Result<(), VerbsError> {
         let region = self.regions.get(memory).ok_or(VerbsError::Misuse("no such memory"))?;
-        if requests.is_empty() || requests.len() > MOST_LISTED {
-            return Err(VerbsError::Misuse("a list has 1 to 64 requests"));
-        }
-        let (mut list, mut pieces) =
-            (std::mem::take(&mut self.list), std::mem::take(&mut self.pieces));
+        let (mut list, mut pieces) = (mem::take(&mut self.list), mem::take(&mut self.pieces));
         list.clear();
         pieces.clear();
         for request in requests {
             pieces.push(region.piece(&request.range)?);
-        }
-        for (request, piece) in requests.iter().zip(&mut pieces) {
             list.push(abi::SendRequest {
                 id: request.id,
-                pieces: &raw mut *piece,
                 piece_count: i32::from(!request.range.is_empty()),
                 opcode: match request.work {
                     Work::Send => opcode::SEND,
@@ -365,9 +362,16 @@ impl QueuePair {
                 ..abi::SendRequest::EMPTY
             });
         }
+        if list.is_empty() || list.len() > MOST_LISTED {
+            return Err(VerbsError::Misuse("a list has 1 to 64 requests"));
+        }
+        let last = list.len() - 1;
         let first = list.as_mut_ptr();
-        for (place, request) in list.iter_mut().enumerate().take(requests.len() - 1) {
-            request.next = first.wrapping_add(place + 1);
+        for (place, (request, piece)) in list.iter_mut().zip(&mut pieces).enumerate() {
+            request.pieces = &raw mut *piece;
+            if place < last {
+                request.next = first.wrapping_add(place + 1);
+            }
         }
         let mut bad = ptr::null_mut();
         // SAFETY: the queue pair and its context exist; the list is complete and the library copies it. The memory that
@@ -401,8 +405,8 @@ impl QueuePair {
         signaled | if copied { abi::INLINE } else { 0 }
     }
 
-    /// Posts `count` receives into the same bytes of memory number `memory`, in front of which the header of datagrams
-    /// must have room ([`Service::header`]).
+    /// Posts `count` receives into the same bytes of memory number `memory`, whose first bytes take the header of datagrams
+    /// ([`Service::header`]).
     ///
     /// # Errors
     /// The queue is full, or the bytes do not lie within the memory.
@@ -415,12 +419,17 @@ impl QueuePair {
         count: u32,
     ) -> Result<(), VerbsError> {
         let region = self.regions.get(memory).ok_or(VerbsError::Misuse("no such memory"))?;
-        let mut piece = region.piece(range)?;
+        let header = self.service.header();
+        let mut pieces = [region.piece(&(0..header))?, region.piece(range)?];
+        let (from, count_of_pieces) = match (header, range.is_empty()) {
+            (0, empty) => (1, i32::from(!empty)),
+            (_, empty) => (0, 1 + i32::from(!empty)),
+        };
         let mut request = abi::ReceiveRequest {
             id,
             next: ptr::null_mut(),
-            pieces: &raw mut piece,
-            piece_count: i32::from(!range.is_empty()),
+            pieces: pieces.as_mut_ptr().wrapping_add(from),
+            piece_count: count_of_pieces,
         };
         for _ in 0..count {
             let mut bad = ptr::null_mut();

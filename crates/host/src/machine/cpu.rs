@@ -29,6 +29,12 @@ pub fn near(root: &Root, address: &str) -> Option<String> {
     (!list.is_empty()).then_some(list)
 }
 
+/// Processors of a NUMA node, as the kernel lists them; `None` where there is no such node.
+pub fn of_node(root: &Root, node: u32) -> Option<String> {
+    let list = root.text(format!("sys/devices/system/node/node{node}/cpulist"))?;
+    (!list.is_empty()).then_some(list)
+}
+
 /// Cores that share the last-level cache of a core, as the kernel lists them; `None` where it does
 /// not say.
 pub fn last_cache(root: &Root, core: usize) -> Option<String> {

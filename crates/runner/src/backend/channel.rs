@@ -1,9 +1,14 @@
 //! Point-to-point messages between ranks: what tests of messages need from a backend.
 //! Not the loops (`measure::messages`).
 
-use busbw_core::pattern::{Content, Mismatch, Pattern};
+use std::time::Duration;
 
-use super::{BackendError, Synchronized};
+use busbw_core::{
+    messages::Messages,
+    pattern::{Content, Mismatch, Pattern},
+};
+
+use super::{BackendError, Reason, Synchronized};
 
 /// Which of a rank's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +59,44 @@ impl Window {
     }
 }
 
+/// A whole batch of a test between two ranks, as each of them runs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// The test.
+    pub test: Messages,
+    /// World rank of the other end.
+    pub peer: usize,
+    /// Whether this end begins, and takes the time.
+    pub begins: bool,
+    /// Bytes of a message.
+    pub bytes: usize,
+    /// Messages of an iteration, where not one goes back and forth.
+    pub window: u32,
+    /// How many messages have a part of the buffers of their own.
+    pub apart: usize,
+    /// Timed iterations.
+    pub iterations: u32,
+    /// Untimed iterations before them.
+    pub warmup: u32,
+}
+
 /// Messages between world ranks. Those of a pair arrive in the order in which they were sent.
 pub trait Channel {
+    /// Whether a message of that length can be sent.
+    ///
+    /// # Errors
+    /// The reason why it cannot: it becomes a waived row.
+    fn takes(&self, _test: Messages, _bytes: usize) -> Result<(), Reason> {
+        Ok(())
+    }
+
+    /// Runs a whole batch, where the channel has loops of its own: the two ends of an RDMA write do not take the same
+    /// part. Returns the time of each timed iteration at the end that begins, and none at the other. `None` means that
+    /// the caller sends message by message.
+    fn batch(&mut self, _batch: &Batch) -> Option<Result<Vec<Duration>, BackendError>> {
+        None
+    }
+
     /// Sends a message. The buffer may be written again when this returns.
     ///
     /// # Errors

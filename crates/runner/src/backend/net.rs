@@ -8,7 +8,6 @@ mod libraries;
 mod link;
 mod operations;
 mod stats;
-mod wait;
 
 use std::{
     rc::Rc,
@@ -26,10 +25,11 @@ use busbw_ffi::net::{Guard, Memory, NetError};
 use busbw_job::world::World;
 use busbw_shm::{Buffer, Region};
 
-use self::{link::Links, wait::Patience};
+use self::link::Links;
 use super::{
     Backend, BackendError, CaseFacts, Channel, Prepared, Reason,
     in_memory::{self, Bytes, InMemory, RankMemory},
+    patience::{Patience, abort_of_lost_rank},
 };
 use crate::backend::RunError;
 
@@ -95,6 +95,16 @@ fn failed(rank: usize, error: NetError) -> BackendError {
         _ => Exit::Library,
     };
     BackendError::Refused { text: format!("rank {rank}: {error}"), exit }
+}
+
+/// A failure of a connection as an error of the run.
+fn broken(stopped: &dyn Fn() -> bool, rank: usize, error: NetError) -> BackendError {
+    if matches!(error, NetError::Refused { .. })
+        && let Err(aborted) = abort_of_lost_rank(stopped)
+    {
+        return aborted.into();
+    }
+    failed(rank, error)
 }
 
 impl Backend for Net<'_> {

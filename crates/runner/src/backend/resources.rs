@@ -1,7 +1,7 @@
 //! What was found on this machine, or named by the user, for the backend of a run.
 //! Not finding it: each backend's `libraries` does that.
 
-use super::{mpi, nccl, net};
+use super::{mpi, nccl, net, verbs};
 
 /// The libraries and GPUs of a run; only those that its backend uses.
 #[derive(Debug, Clone, Default)]
@@ -12,6 +12,8 @@ pub struct Resources {
     pub mpi: Option<mpi::Libraries>,
     /// The net plugin.
     pub net: Option<net::Wanted>,
+    /// The RDMA devices that may be used.
+    pub verbs: Option<verbs::Wanted>,
     /// The tuner that NCCL asks.
     pub tuner: Option<nccl::tuner::Tuner>,
 }

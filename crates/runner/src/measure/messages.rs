@@ -20,7 +20,7 @@ use busbw_stats::{Decision, StoppingRule, median, summarise};
 
 pub(super) use self::iteration::End;
 use super::{Report, RunError, Session, batch::BatchTimes, samples::Samples};
-use crate::backend::{Backend, BackendError, Channel, Found, Synchronized};
+use crate::backend::{Backend, BackendError, Channel, Found, Reason, Synchronized};
 use crate::measure::checks::WrongElements;
 
 /// How much longer than requested a sleep may last: the kernel's timer slack, and a margin.
@@ -55,7 +55,8 @@ impl Session<'_> {
         for sweep in self.plan.sweeps() {
             let element = sweep.datatype.bytes();
             let smallest = self.plan.min_bytes as usize;
-            if self.waive_messages(test.into(), sweep, smallest)? {
+            let whole = self.backend.channel().map(drop);
+            if self.waive_messages(whole, test.into(), sweep, smallest)? {
                 continue;
             }
             let window = self.plan.messaging.window;
@@ -66,6 +67,10 @@ impl Session<'_> {
                 for asked in self.plan.sizes() {
                     let bytes = asked as usize / element * element;
                     if bytes == 0 && self.plan.style == Style::Osu {
+                        continue;
+                    }
+                    let taken = self.backend.channel().and_then(|c| c.takes(test, bytes));
+                    if self.waive_messages(taken, test.into(), sweep, bytes)? {
                         continue;
                     }
                     let mut wrong = 0;
@@ -132,14 +137,15 @@ impl Session<'_> {
         self.end_log_capture()
     }
 
-    /// Whether some rank has no channel. If so, one row says why.
+    /// Whether some rank has no channel, or one that does not take these messages. If so, one row says why.
     pub(super) fn waive_messages(
         &mut self,
+        taken: Result<(), Reason>,
         benchmark: Benchmark,
         sweep: Sweep,
         bytes: usize,
     ) -> Result<bool, RunError> {
-        let reason = self.backend.channel().err().map_or(String::new(), |reason| reason.0);
+        let reason = taken.err().map_or(String::new(), |reason| reason.0);
         let all = self.world.allgather(reason.as_bytes(), self.deadline())?;
         let Some(reason) = all.into_iter().find(|reason| !reason.is_empty()) else {
             return Ok(false);
@@ -263,7 +269,7 @@ impl Session<'_> {
         for bytes in self.world.allgather(&mine.to_bytes(), self.deadline())? {
             samples.add_bytes(&bytes);
         }
-        let messages = task.test.messages(task.end.window);
+        let messages = self.plan.messages_each(task.test, task.end.window);
         let of_pair = |(place, (from, to)): (usize, &(usize, usize))| {
             let times: Vec<f64> = batches.iter().filter_map(|b| b.get(place).copied()).collect();
             PairFigure { from: *from, to: *to, time_us: median(&times).unwrap_or(f64::NAN) }
@@ -300,7 +306,8 @@ impl Session<'_> {
         let times = self.time_messages(task)?;
         let total = if task.end.begins {
             times.iter().for_each(|taken| samples.add(taken.as_nanos() as u64));
-            let messages = f64::from(task.iterations) * task.test.messages(task.end.window) as f64;
+            let messages = f64::from(task.iterations)
+                * self.plan.messages_each(task.test, task.end.window) as f64;
             times.iter().sum::<Duration>().as_secs_f64() / messages
         } else {
             f64::NAN
@@ -319,6 +326,12 @@ impl Session<'_> {
         let apart = if plan.messaging.separate { self.apart(task) } else { 1 };
         let patience = plan.timeout_s.map(Duration::from_secs);
         let channel = channel(self.backend)?;
+        if slowdown.is_none() && task.paired {
+            let batch = end.batch(test, (task.iterations, task.warmup), apart);
+            if let Some(times) = channel.batch(&batch) {
+                return Ok(times?);
+            }
+        }
         // The other end reads no clock: the end that begins would wait for that, a tenth of a short
         // message's time.
         let looks = end.begins || slowdown.is_some();

@@ -49,7 +49,8 @@ impl Session<'_> {
         let mut recorded = false;
         for test in &pairing.tests {
             let bytes = self.plan.bytes_of(*test) as usize;
-            if self.waive_messages(Benchmark::Pairs, sweep, bytes)? {
+            let taken = self.backend.channel().and_then(|channel| channel.takes(*test, bytes));
+            if self.waive_messages(taken, Benchmark::Pairs, sweep, bytes)? {
                 continue;
             }
             if schedule.pairs().next().is_none() {
@@ -102,7 +103,8 @@ impl Session<'_> {
             }
         };
         let checked = self.plan.check > 0;
-        let half = |look: &Look| look.half(test, bytes, pace, asked);
+        let messages = self.plan.messages_each(test, pace.window);
+        let half = |look: &Look| look.half(messages, bytes, pace, asked);
         let mut first = half(&first);
         first.figures.wrong = checked.then_some(wrong_elements.wrong);
         first.failed_checks = wrong_elements.failed_checks;

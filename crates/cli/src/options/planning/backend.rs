@@ -7,7 +7,7 @@ use busbw_core::{
 };
 use busbw_runner::backend::collectives;
 
-use super::{Asked, gpus, osu};
+use super::{Asked, gpus, osu, rdma};
 use crate::options::BadOption;
 
 /// Who moves the bytes: what was asked for, else GPUs if there are some, else memory of this machine.
@@ -32,13 +32,19 @@ pub(super) fn chosen(asked: &Asked<'_>) -> Result<BackendChoice, BadOption> {
         (None, Ok(_)) => BackendChoice::Nccl(GpuOptions::default()),
     };
     let moved_by = backend.spec().moved_by;
+    if let Some(option) = a.rdma.first_given().filter(|_| moved_by != MovedBy::Verbs) {
+        let name = backend.name();
+        return Err(BadOption::new(format!(
+            "{option} is for RDMA devices: --backend {name} uses none by itself (--backend verbs)"
+        )));
+    }
     if a.mpi.is_some() && !matches!(moved_by, MovedBy::Mpi | MovedBy::Nothing) {
         return Err(BadOption::new("--mpi names the library of --backend mpi: add that, too"));
     }
     let lacking = match moved_by {
         MovedBy::Nccl => host_resources.gpus.as_ref().err(),
         MovedBy::Mpi => host_resources.mpi.as_ref().err(),
-        MovedBy::Nothing | MovedBy::Busbw | MovedBy::NetPlugin => None,
+        MovedBy::Nothing | MovedBy::Busbw | MovedBy::NetPlugin | MovedBy::Verbs => None,
     };
     if let Some(why) = lacking {
         let name = backend.name();
@@ -46,6 +52,7 @@ pub(super) fn chosen(asked: &Asked<'_>) -> Result<BackendChoice, BadOption> {
     }
     Ok(match backend {
         BackendChoice::Nccl(_) => BackendChoice::Nccl(gpus::options(a)?),
+        BackendChoice::Verbs(_) => BackendChoice::Verbs(rdma::options(&a.rdma)?),
         other => other,
     })
 }
@@ -57,6 +64,13 @@ pub(super) fn has(backend: &BackendChoice, benchmark: Benchmark) -> Result<(), B
     };
     if all.contains(&collective) {
         return Ok(());
+    }
+    if all.is_empty() {
+        return Err(BadOption::impossible(format!(
+            "--backend {} has no {}: it moves messages between ranks (latency, bw, bibw, mbw_mr, multi_lat, pairs)",
+            backend.name(),
+            collective.name(),
+        )));
     }
     let names: Vec<&str> = all.iter().map(|collective| collective.name()).collect();
     Err(BadOption::impossible(format!(

@@ -6,7 +6,7 @@ use busbw_core::{
     plan::{BackendChoice, Memory, MovedBy, Plan, RankHolder, Style},
     record::MAX_RANKS,
 };
-use busbw_runner::backend::{Resources, mpi, nccl::Gpus, net::Wanted};
+use busbw_runner::backend::{Resources, mpi, nccl::Gpus, net::Wanted, verbs};
 
 use super::{Asked, BadOption, backend, launcher, memory, messages, net, values::count, variables};
 
@@ -17,6 +17,8 @@ pub(super) struct Ranks<'a> {
     pub(super) gpus: Option<&'a Gpus>,
     mpi: Option<&'a mpi::Libraries>,
     net: Option<Wanted>,
+    /// The RDMA devices that were asked for.
+    rdma: verbs::Wanted,
     /// The memory of each end's buffers, where there is a choice.
     pub(super) buffers: Option<[Memory; 2]>,
     pub(super) threads: usize,
@@ -50,6 +52,7 @@ impl<'a> Ranks<'a> {
             )));
         }
         let net = net::wanted(a, &backend)?;
+        let rdma = verbs::Wanted { devices: a.rdma.ib_dev.clone() };
         backend::has(&backend, asked.benchmark)?;
         launcher::held(launched, spec, threads, devices)?;
         let buffers = memory::buffers(a, asked.benchmark, &backend)?;
@@ -58,7 +61,7 @@ impl<'a> Ranks<'a> {
         }
         let colours = variables::colours(asked.environment, ranks)?;
         let ranks =
-            Ranks { backend, gpus, mpi, net, buffers, threads, devices, processes, colours };
+            Ranks { backend, gpus, mpi, net, rdma, buffers, threads, devices, processes, colours };
         ranks.can_split(asked)?;
         Ok(ranks)
     }
@@ -105,7 +108,14 @@ impl<'a> Ranks<'a> {
 
     /// What the run uses of the machine.
     pub(super) fn resources(self) -> Resources {
-        Resources { gpus: self.gpus.cloned(), mpi: self.mpi.cloned(), net: self.net, tuner: None }
+        let verbs = self.backend.verbs_options().map(|_| self.rdma);
+        Resources {
+            gpus: self.gpus.cloned(),
+            mpi: self.mpi.cloned(),
+            net: self.net,
+            verbs,
+            tuner: None,
+        }
     }
 
     /// Refuses a fault in a rank that there is not, and rank threads of several communicators.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use busbw_core::pattern::{self, Content, Mismatch, Pattern};
 use busbw_ffi::net::{Guard, Memory};
 
-use super::{Net, failed, wait::broken};
+use super::{Net, broken, failed};
 use crate::backend::{BackendError, Channel, Part, Side};
 
 impl Net<'_> {

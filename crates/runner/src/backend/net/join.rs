@@ -11,9 +11,7 @@ use busbw_ffi::net::{Handle, Listener, Memory, Plugin, Properties, Receiver, Sen
 use busbw_job::world::World;
 use nccl_plugin_abi::{level, net::HANDLE_BYTES};
 
-use super::{
-    Buffers, Links, Net, Patience, Wanted, failed, operations::SCRATCH_BYTES, wait::broken,
-};
+use super::{Buffers, Links, Net, Patience, Wanted, broken, failed, operations::SCRATCH_BYTES};
 use crate::backend::{BackendError, RunError};
 
 /// How long ranks wait for connections, without `-T`.

@@ -7,7 +7,7 @@ use busbw_core::{Collective, DataType, ReduceOp, plan::Case};
 use busbw_ffi::net::Memory;
 use busbw_shm::kernel::combine_slices;
 
-use super::{At, Net, failed, wait::broken};
+use super::{At, Net, broken, failed};
 use crate::backend::{BackendError, Reason};
 
 /// The collectives that this backend has.

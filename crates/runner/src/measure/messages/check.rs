@@ -58,10 +58,15 @@ impl Session<'_> {
         Pattern { seed, datatype, op, ranks: self.plan.ranks() }
     }
 
-    /// Whether our end receives messages that can be verified.
-    fn receives(task: &Task) -> bool {
-        let one_way = matches!(task.test, Messages::Bandwidth | Messages::MultiBandwidth);
-        task.paired && !(one_way && task.end.begins)
+    /// Whether our end receives messages that can be verified. The end that begins fetches what it reads.
+    fn receives(&self, task: &Task) -> bool {
+        let fetches = self.plan.fetches();
+        let receives = match task.test {
+            Messages::Bandwidth | Messages::MultiBandwidth => task.end.begins == fetches,
+            Messages::Latency | Messages::MultiLatency => task.end.begins || !fetches,
+            Messages::BiBandwidth => true,
+        };
+        task.paired && receives
     }
 
     /// Fills the `apart` messages that we send, and writes poison where we receive.
@@ -87,7 +92,7 @@ impl Session<'_> {
         apart: usize,
         phase: Phase,
     ) -> Result<Vec<Found>, RunError> {
-        if !Self::receives(task) {
+        if !self.receives(task) {
             return Ok(Vec::new());
         }
         let (pattern, rank) = (self.pattern(task, seed), self.world.rank());

@@ -4,7 +4,7 @@
 
 use busbw_core::messages::Messages;
 
-use crate::backend::{BackendError, Channel, Part, Side, Window};
+use crate::backend::{BackendError, Batch, Channel, Part, Side, Window};
 
 /// One end of a pair.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +35,17 @@ impl End {
         Window { side, bytes: self.bytes, messages: self.window, apart }
     }
 
+    /// A batch of `test` with so many timed and untimed iterations, for channels that run it themselves.
+    pub(in crate::measure) fn batch(
+        &self,
+        test: Messages,
+        (iterations, warmup): (u32, u32),
+        apart: usize,
+    ) -> Batch {
+        let End { peer, begins, bytes, window, .. } = *self;
+        Batch { test, peer, begins, bytes, window, apart, iterations, warmup }
+    }
+
     /// Runs one iteration of `test`; `apart` messages of a window have a part of the buffers of
     /// their own.
     pub(in crate::measure) fn talk(
@@ -43,6 +54,9 @@ impl End {
         channel: &mut dyn Channel,
         apart: usize,
     ) -> Result<(), BackendError> {
+        if let Some(done) = channel.batch(&self.batch(test, (1, 0), apart)) {
+            return done.map(drop);
+        }
         match test {
             Messages::Latency | Messages::MultiLatency => self.round_trip(channel),
             Messages::Bandwidth | Messages::MultiBandwidth => self.one_way(channel, apart),

@@ -40,8 +40,8 @@ impl Look {
         })
     }
 
-    /// As the record holds it, where the pace `asked` was lowered to `pace`.
-    pub(super) fn half(&self, test: Messages, bytes: usize, pace: Pace, asked: Pace) -> Half {
+    /// As the record holds it, where the pace `asked` was lowered to `pace`; an iteration's time is divided by `messages`.
+    pub(super) fn half(&self, messages: u64, bytes: usize, pace: Pace, asked: Pace) -> Half {
         let figure = |([from, to], times): ([usize; 2], Vec<f64>)| PairFigure {
             from,
             to,
@@ -62,7 +62,7 @@ impl Look {
             messages: Some(MessageFigures {
                 window: pace.window,
                 rate: 1e6 / time_us,
-                spread: self.samples.spread(test.messages(pace.window)),
+                spread: self.samples.spread(messages),
                 percentiles: Vec::new(),
                 pairs: self.samples().map(figure).collect(),
             }),
@@ -179,7 +179,7 @@ impl Session<'_> {
         if !(task.paired && task.end.begins) {
             return Ok(None);
         }
-        let messages = task.test.messages(task.end.window) as f64;
+        let messages = self.plan.messages_each(task.test, task.end.window) as f64;
         times.iter().for_each(|taken| samples.add(taken.as_nanos() as u64));
         let us: Vec<f64> = times.iter().map(|taken| taken.as_secs_f64() * 1e6 / messages).collect();
         Ok(median(&us).map(|us| us.max(MIN_MESSAGE_US)))

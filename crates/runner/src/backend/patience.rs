@@ -1,4 +1,4 @@
-//! Waits for a plugin: polls it without limit, until the deadline passes or the run is aborted.
+//! Waits that poll a library without a pause, until the deadline passes or the run is aborted.
 //! Not what is polled.
 
 use std::{
@@ -6,33 +6,34 @@ use std::{
     time::{Duration, Instant},
 };
 
-use busbw_ffi::net::NetError;
 use busbw_shm::Wait;
 
-use super::failed;
-use crate::backend::BackendError;
+use super::BackendError;
 
 /// Polls without a yield: a message that is on its way arrives within these.
 const POLLS_BEFORE_YIELD: u32 = 64;
 /// Polls between two checks of the clock and of the abort flag.
 const POLLS_PER_CLOCK_CHECK: u32 = 256;
 
-/// How long a failure of the plugin waits for the supervisor's abort, which names the real cause.
+/// How long a failure of a connection waits for the supervisor's abort, which names the real cause.
 const ABORT_REASON_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two checks for that abort.
 const ABORT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A failure of a connection as an error of the run. When another rank is lost, its connections
+/// Waits a moment for the supervisor's abort after a connection failed. When another rank is lost, its connections
 /// break everywhere; only the supervisor knows the cause, and its abort arrives a moment later.
-pub(super) fn broken(stopped: &dyn Fn() -> bool, rank: usize, error: NetError) -> BackendError {
+///
+/// # Errors
+/// The run was aborted: the failure has no other cause.
+pub(super) fn abort_of_lost_rank(stopped: &dyn Fn() -> bool) -> Result<(), Wait> {
     let until = Instant::now() + ABORT_REASON_TIMEOUT;
-    while matches!(error, NetError::Refused { .. }) && Instant::now() < until {
+    while Instant::now() < until {
         if stopped() {
-            return Wait::Aborted.into();
+            return Err(Wait::Aborted);
         }
         sleep(ABORT_POLL_INTERVAL);
     }
-    failed(rank, error)
+    Ok(())
 }
 
 /// One wait.
@@ -40,11 +41,18 @@ pub(super) struct Patience<'a> {
     stopped: &'a dyn Fn() -> bool,
     until: Option<Instant>,
     idle: u32,
+    /// Polls without a yield.
+    spins: u32,
 }
 
 impl<'a> Patience<'a> {
     pub(super) fn new(stopped: &'a dyn Fn() -> bool, until: Option<Instant>) -> Patience<'a> {
-        Patience { stopped, until, idle: 0 }
+        Patience { stopped, until, idle: 0, spins: POLLS_BEFORE_YIELD }
+    }
+
+    /// With so many polls before the first yield.
+    pub(super) fn spinning(self, spins: u32) -> Patience<'a> {
+        Patience { spins, ..self }
     }
 
     /// There was progress.
@@ -64,7 +72,7 @@ impl<'a> Patience<'a> {
         missing: impl FnOnce() -> Vec<usize>,
     ) -> Result<(), BackendError> {
         self.idle = self.idle.wrapping_add(1);
-        if self.idle < POLLS_BEFORE_YIELD {
+        if self.idle < self.spins {
             std::hint::spin_loop();
             return Ok(());
         }

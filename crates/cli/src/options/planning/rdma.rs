@@ -1,0 +1,71 @@
+//! The options of RDMA as the plan has them, and which of them go together.
+//! Not which device: the rank's own host chooses it.
+
+use busbw_core::plan::{Connection, VerbsOptions};
+
+use crate::options::{BadOption, rdma::RdmaArguments};
+
+/// The plan's options.
+///
+/// # Errors
+/// The kind of queue pair has no such verb, or a queue is too short for what is posted at once.
+pub(super) fn options(a: &RdmaArguments) -> Result<VerbsOptions, BadOption> {
+    let default = VerbsOptions::default();
+    let options = VerbsOptions {
+        verb: a.verb.unwrap_or(default.verb),
+        connection: a.connection.unwrap_or(default.connection),
+        queue_pairs: a.qp.unwrap_or(default.queue_pairs),
+        send_depth: a.tx_depth.unwrap_or(default.send_depth),
+        receive_depth: a.rx_depth.unwrap_or(default.receive_depth),
+        signal_every: a.cq_mod.unwrap_or(default.signal_every),
+        listed: a.post_list.unwrap_or(default.listed),
+        inline_bytes: a.inline_size,
+        mtu: a.mtu,
+        port: a.ib_port,
+        gid_index: a.gid_index,
+        open_reads: a.outs,
+        traffic_class: a.tclass.unwrap_or(default.traffic_class),
+        service_level: a.sl.unwrap_or(default.service_level),
+        timeout: a.qp_timeout.unwrap_or(default.timeout),
+    };
+    let (verb, connection) = (options.verb, options.connection);
+    if !verb.is_of(connection) {
+        let kinds = Connection::ALL.iter().filter(|(kind, ..)| verb.is_of(*kind));
+        let kinds: Vec<&str> = kinds.map(|(_, name, _)| *name).collect();
+        return Err(BadOption::new(format!(
+            "--connection {} has no {}: that goes over {}",
+            connection.name(),
+            verb.name(),
+            kinds.join(" or ")
+        )));
+    }
+    if options.listed > options.send_depth {
+        return Err(BadOption::new(format!(
+            "--post_list {}: a queue of {} messages (--tx-depth) does not take so many at once",
+            options.listed, options.send_depth
+        )));
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use busbw_core::plan::Verb;
+
+    use super::*;
+
+    #[test]
+    fn what_does_not_go_together() {
+        let none = RdmaArguments::default();
+        assert_eq!(options(&none).unwrap(), VerbsOptions::default());
+        let read = RdmaArguments {
+            verb: Some(Verb::Read),
+            connection: Some(Connection::Uc),
+            ..none.clone()
+        };
+        let why = options(&read).unwrap_err().to_string();
+        assert_eq!(why, "--connection UC has no read: that goes over RC");
+        let list = RdmaArguments { tx_depth: Some(8), post_list: Some(9), ..none };
+        assert!(options(&list).unwrap_err().to_string().contains("--tx-depth"));
+    }
+}

@@ -1,0 +1,70 @@
+//! The `verbs` backend: messages over RDMA devices, by perftest's loops; no GPU and no NCCL.
+//! Not libibverbs (`busbw_ffi::verbs`), not which device (`busbw_host`), and not who starts the ranks.
+
+mod buffers;
+mod channel;
+mod exchange;
+mod factory;
+mod join;
+mod libraries;
+mod no_collectives;
+mod pair;
+mod ping_pong;
+mod signals;
+mod wait;
+
+use std::{collections::BTreeMap, rc::Rc};
+
+use busbw_core::{
+    algorithm::Table,
+    plan::{Case, Plan, VerbsOptions},
+    record::{LibraryFacts, VerbsFacts},
+};
+use busbw_ffi::verbs::Device;
+use busbw_job::world::World;
+
+use self::{buffers::Buffers, no_collectives::NoCollectives, pair::Pair};
+use super::{Backend, Channel, Prepared, Reason, RunError};
+
+pub(super) use factory::VerbsFactory;
+pub use libraries::Wanted;
+
+/// The backend as one rank holds it.
+pub struct Verbs<'p> {
+    plan: &'p Plan,
+    options: VerbsOptions,
+    world_rank: usize,
+    /// The connections, by the other end's world rank.
+    pairs: BTreeMap<usize, Pair>,
+    buffers: Buffers,
+    device: Rc<Device>,
+    /// Largest message of the port, in bytes.
+    most: usize,
+    /// Largest payload of a packet, in bytes.
+    mtu: u32,
+    facts: Option<VerbsFacts>,
+    /// Whether the supervisor has aborted the run.
+    stopped: Box<dyn Fn() -> bool + 'p>,
+}
+
+impl Backend for Verbs<'_> {
+    fn supported(&self, _: &Case) -> Result<(), Reason> {
+        Err(Reason("RDMA moves messages between pairs of ranks, no collectives".to_owned()))
+    }
+
+    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, RunError> {
+        Ok(None)
+    }
+
+    fn library(&mut self) -> Option<LibraryFacts> {
+        self.facts.take().map(|facts| LibraryFacts::Verbs(facts.into()))
+    }
+
+    fn channel(&mut self) -> Result<&mut dyn Channel, Reason> {
+        Ok(self)
+    }
+
+    fn prepare<'a>(&'a mut self, _: &'a Case) -> Box<dyn Prepared + 'a> {
+        Box::new(NoCollectives)
+    }
+}

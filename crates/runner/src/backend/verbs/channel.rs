@@ -1,0 +1,174 @@
+//! Batches of messages: which loop each end runs, and what the two ends tell each other before and after it.
+//! Not the loops (`exchange`, `ping_pong`).
+
+use std::time::{Duration, Instant};
+
+use busbw_core::{
+    exit::Exit,
+    messages::Messages,
+    pattern::{self, Content, Mismatch, Pattern},
+    plan::{Connection, Verb},
+};
+use busbw_ffi::verbs::VerbsError;
+
+use super::{Verbs, exchange::Stream, ping_pong::PingPong, signals::Signal, wait::Waits};
+use crate::backend::{BackendError, Batch, Channel, Part, Reason};
+
+impl Verbs<'_> {
+    fn waits(&self) -> Waits<'_> {
+        let (plan, device, stopped) = (self.plan, &*self.device, self.stopped.as_ref());
+        Waits { plan, device, stopped, rank: self.world_rank }
+    }
+
+    fn run(&mut self, batch: &Batch) -> Result<Vec<Duration>, BackendError> {
+        let Verbs { plan, options, world_rank, pairs, buffers, device, stopped, .. } = self;
+        let (plan, rank, stopped) = (*plan, *world_rank, stopped.as_ref());
+        let waits = Waits { plan, device, stopped, rank };
+        let misuse = |text| waits.failed(VerbsError::Misuse(text));
+        let pair = pairs.get_mut(&batch.peer);
+        let pair = pair.ok_or_else(|| misuse("no connection was made to that rank"))?;
+        pair.begin();
+        let times = if batch.test.is_latency() {
+            let trips = u64::from(batch.warmup) + u64::from(batch.iterations);
+            let untimed = u64::from(batch.warmup);
+            let trips = PingPong { begins: batch.begins, bytes: batch.bytes, trips, untimed };
+            pair.ping_pong(&trips, buffers, options, &waits)?
+        } else {
+            let stream = stream(batch, pair.verb);
+            if pair.verb == Verb::Send {
+                pair.open_receives(&stream, options).map_err(|error| waits.failed(error))?;
+            }
+            pair.signal(Signal::Ready, &waits)?;
+            pair.expect(Signal::Ready, &waits)?;
+            let marks = pair.stream(&stream, options, &waits)?;
+            if batch.test == Messages::BiBandwidth {
+                return both_ways(pair, batch, marks, &waits);
+            }
+            durations(&marks)
+        };
+        // What the other end wrote or sent has come where this one says so: everything was acknowledged.
+        pair.signal(Signal::Done, &waits)?;
+        pair.expect(Signal::Done, &waits)?;
+        Ok(if batch.begins { times } else { Vec::new() })
+    }
+
+    fn failed(&self, error: VerbsError) -> BackendError {
+        self.waits().failed(error)
+    }
+}
+
+/// What this end of a batch does.
+fn stream(batch: &Batch, verb: Verb) -> Stream {
+    let window = u64::from(batch.window);
+    let all = window * (u64::from(batch.warmup) + u64::from(batch.iterations));
+    let both = batch.test == Messages::BiBandwidth;
+    let sends = batch.begins || both;
+    let receives = verb == Verb::Send && (!batch.begins || both);
+    Stream {
+        out: if sends { all } else { 0 },
+        untimed: if sends { window * u64::from(batch.warmup) } else { 0 },
+        back: if receives { all } else { 0 },
+        bytes: batch.bytes,
+        apart: batch.apart.max(1),
+        window,
+    }
+}
+
+/// The end of a batch both ways: the last window lasts until the other end is done, too.
+fn both_ways(
+    pair: &mut super::Pair,
+    batch: &Batch,
+    mut marks: Vec<Instant>,
+    waits: &Waits<'_>,
+) -> Result<Vec<Duration>, BackendError> {
+    pair.signal(Signal::Done, waits)?;
+    pair.expect(Signal::Done, waits)?;
+    if let Some(last) = marks.last_mut() {
+        *last = Instant::now();
+    }
+    Ok(if batch.begins { durations(&marks) } else { Vec::new() })
+}
+
+fn durations(marks: &[Instant]) -> Vec<Duration> {
+    marks.windows(2).map(|pair| pair[1].duration_since(pair[0])).collect()
+}
+
+/// Messages go in batches only.
+fn alone<T>() -> Result<T, BackendError> {
+    let text = "a bug of busbw: RDMA's messages go in batches".to_owned();
+    Err(BackendError::Refused { text, exit: Exit::Internal })
+}
+
+impl Channel for Verbs<'_> {
+    fn takes(&self, test: Messages, bytes: usize) -> Result<(), Reason> {
+        let (options, mtu) = (&self.options, self.mtu);
+        let why = match (options.connection, options.verb) {
+            (Connection::Ud, _) if bytes > mtu as usize => {
+                format!("a datagram has at most {mtu} bytes, the MTU of this link")
+            }
+            _ if bytes > self.most => {
+                format!("a message of this port has at most {} bytes", self.most)
+            }
+            (_, Verb::Write) if bytes == 0 && test.is_latency() => {
+                "nobody sees an RDMA write of no bytes arrive".to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(Reason(why))
+    }
+
+    fn batch(&mut self, batch: &Batch) -> Option<Result<Vec<Duration>, BackendError>> {
+        Some(self.run(batch))
+    }
+
+    fn send(&mut self, _: usize, _: Part) -> Result<(), BackendError> {
+        alone()
+    }
+
+    fn recv(&mut self, _: usize, _: Part) -> Result<(), BackendError> {
+        alone()
+    }
+
+    fn start_send(&mut self, _: usize, _: Part) -> Result<(), BackendError> {
+        alone()
+    }
+
+    fn start_recv(&mut self, _: usize, _: Part) -> Result<(), BackendError> {
+        alone()
+    }
+
+    fn complete(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn fill(
+        &mut self,
+        part: Part,
+        pattern: &Pattern,
+        content: Content,
+    ) -> Result<(), BackendError> {
+        let mut bytes = vec![0; part.bytes];
+        pattern::fill(&mut bytes, pattern, content);
+        let (region, base) = self.buffers.of(part.side);
+        region.write(base + part.offset, &bytes).map_err(|error| self.failed(error))
+    }
+
+    fn verify(
+        &mut self,
+        part: Part,
+        pattern: &Pattern,
+        content: Content,
+    ) -> Result<Mismatch, BackendError> {
+        let mut bytes = vec![0; part.bytes];
+        let (region, base) = self.buffers.of(part.side);
+        region.read(base + part.offset, &mut bytes).map_err(|error| self.failed(error))?;
+        Ok(pattern::verify(&bytes, pattern, content))
+    }
+
+    fn corrupt(&mut self, part: Part) -> Result<(), BackendError> {
+        let (region, base) = self.buffers.of(part.side);
+        let at = base + part.offset;
+        region.set_byte(at, region.byte(at) ^ 1);
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! The connection with one other rank: queue pairs for data, one for signals, and the other end's memory.
+//! Not the loops over it (`exchange`, `ping_pong`).
+
+use std::rc::Rc;
+
+use busbw_core::plan::{Connection, Verb, VerbsOptions};
+use busbw_ffi::verbs::{
+    CompletionQueue, Device, QueuePair, RemoteMemory, Service, Sizes, VerbsError, Work,
+};
+
+use super::{
+    buffers::{Buffers, HEADROOM},
+    signals::{Signal, Signals},
+    wait::Waits,
+};
+use crate::backend::BackendError;
+
+/// One queue pair for data.
+pub(super) struct Way {
+    pub(super) pair: QueuePair,
+    /// Messages of this batch that were posted, and that are known to have completed.
+    pub(super) posted: u64,
+    pub(super) done: u64,
+    /// Receives of this batch that were posted, and those that completed.
+    pub(super) opened: u64,
+    pub(super) received: u64,
+}
+
+/// One end of the connection.
+pub(super) struct Pair {
+    /// World rank of the other end.
+    pub(super) peer: usize,
+    pub(super) verb: Verb,
+    pub(super) connection: Connection,
+    pub(super) ways: Vec<Way>,
+    pub(super) signals: Signals,
+    pub(super) sent: Rc<CompletionQueue>,
+    pub(super) came: Rc<CompletionQueue>,
+    /// Numbers of our memory in its queue pairs.
+    pub(super) send_memory: usize,
+    pub(super) recv_memory: usize,
+    /// The other end's buffers.
+    pub(super) remote_send: RemoteMemory,
+    pub(super) remote_recv: RemoteMemory,
+}
+
+/// The service of a kind of connection.
+pub(super) fn service(connection: Connection) -> Service {
+    match connection {
+        Connection::Rc => Service::Reliable,
+        Connection::Uc => Service::Unreliable,
+        Connection::Ud => Service::Datagram,
+    }
+}
+
+impl Pair {
+    /// An end that is not connected.
+    pub(super) fn new(
+        device: &Rc<Device>,
+        buffers: &Buffers,
+        options: &VerbsOptions,
+        peer: usize,
+        inline_bytes: u32,
+    ) -> Result<Pair, VerbsError> {
+        let all = u32::from(options.queue_pairs);
+        let receives = if options.verb == Verb::Send { options.receive_depth } else { 1 };
+        let sent = CompletionQueue::new(device, all * options.send_depth)?;
+        let came = CompletionQueue::new(device, all * receives)?;
+        let sizes = Sizes { send: options.send_depth, receive: receives, inline_bytes };
+        let (mut send_memory, mut recv_memory) = (0, 0);
+        let mut ways = Vec::new();
+        for _ in 0..options.queue_pairs {
+            let mut pair = QueuePair::new(service(options.connection), sizes, [&sent, &came])?;
+            send_memory = pair.add(&buffers.send);
+            recv_memory = pair.add(&buffers.recv);
+            ways.push(Way { pair, posted: 0, done: 0, opened: 0, received: 0 });
+        }
+        Ok(Pair {
+            peer,
+            verb: options.verb,
+            connection: options.connection,
+            ways,
+            signals: Signals::new(device, &buffers.recv)?,
+            sent,
+            came,
+            send_memory,
+            recv_memory,
+            remote_send: RemoteMemory::default(),
+            remote_recv: RemoteMemory::default(),
+        })
+    }
+
+    /// Bytes up to which a message is copied when it is posted.
+    pub(super) fn inline_bytes(&self) -> u32 {
+        self.ways.first().map_or(0, |way| way.pair.sizes().inline_bytes)
+    }
+
+    /// What moves a message whose part of the buffers begins at `offset`, and which of our memory it uses.
+    pub(super) fn work(&self, offset: usize) -> (Work, usize) {
+        match self.verb {
+            Verb::Write => (Work::Write(self.remote_recv, HEADROOM + offset), self.send_memory),
+            Verb::Read => (Work::Read(self.remote_send, offset), self.recv_memory),
+            Verb::Send => (Work::Send, self.send_memory),
+        }
+    }
+
+    /// Where our memory begins that [`Pair::work`] uses.
+    pub(super) fn base(&self) -> usize {
+        if self.verb == Verb::Read { HEADROOM } else { 0 }
+    }
+
+    /// Forgets the counts of the last batch.
+    pub(super) fn begin(&mut self) {
+        for way in &mut self.ways {
+            (way.posted, way.done, way.opened, way.received) = (0, 0, 0, 0);
+        }
+    }
+
+    /// Sends a signal.
+    pub(super) fn signal(&mut self, signal: Signal, waits: &Waits<'_>) -> Result<(), BackendError> {
+        self.signals.send(signal).map_err(|error| waits.failed(error))
+    }
+
+    /// Waits for the other end's next signal.
+    pub(super) fn next_signal(&mut self, waits: &Waits<'_>) -> Result<Signal, BackendError> {
+        waits.until(self.peer, || Ok(self.signals.look()?.is_some()))?;
+        self.signals.take().ok_or_else(|| waits.failed(VerbsError::Misuse("a signal that is gone")))
+    }
+
+    /// Waits for one signal, which must be the next.
+    pub(super) fn expect(&mut self, signal: Signal, waits: &Waits<'_>) -> Result<(), BackendError> {
+        match self.next_signal(waits)? {
+            next if next == signal => Ok(()),
+            _ => Err(waits.failed(VerbsError::Misuse("the other end runs another batch"))),
+        }
+    }
+}
