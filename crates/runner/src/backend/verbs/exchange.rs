@@ -184,7 +184,9 @@ impl Pair {
         limit: u64,
     ) -> Result<u64, VerbsError> {
         let depth = u64::from(options.send_depth);
-        let every = u64::from(options.signal_every).min(depth).max(1);
+        // A window's time ends with a completion of its own.
+        let share = stream.window / spread.ways;
+        let every = u64::from(options.signal_every).min(depth).min(share).max(1);
         let base = self.base();
         let mut list: [Option<Request>; MOST_LISTED] = [const { None }; MOST_LISTED];
         while sent < limit {
