@@ -18,6 +18,7 @@ mod osu;
 mod overview;
 mod own_words;
 mod pairing;
+mod perftest;
 mod planning;
 mod plugins;
 mod rdma;

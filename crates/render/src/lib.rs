@@ -18,6 +18,7 @@ mod nccl_report;
 mod number;
 mod osu;
 mod pairs;
+mod perftest_report;
 mod report_json;
 mod table;
 mod time_left;
@@ -45,6 +46,7 @@ pub use messages::MessagesTable;
 pub use nccl_report::{NcclReport, open as open_report};
 pub use osu::OsuTable;
 pub use pairs::PairsTable;
+pub use perftest_report::PerftestReport;
 pub use table::Table;
 pub use time_left::{Left, time_left};
 pub use units::Units;
@@ -74,6 +76,14 @@ pub trait Render {
     /// # Errors
     /// When the output cannot be written.
     fn end(&mut self, end: &End) -> io::Result<()>;
+}
+
+/// The JSON report of a run (`-J`): perftest's for RDMA's messages, else nccl-tests'.
+pub fn report<W: Write + 'static>(plan: &Plan, out: W) -> Box<dyn Render> {
+    match plan.backend.verbs_options() {
+        Some(_) => Box::new(PerftestReport::new(out)),
+        None => Box::new(NcclReport::new(out)),
+    }
 }
 
 /// The table of what `plan` measures, on `out`, with bandwidths in `units` where it has columns of them.

@@ -29,7 +29,7 @@ use self::{launches::over_launches, progress::Progress, stream::Stream};
 use crate::request::{Output, RecordPlace, Request, Summary, Talk};
 use busbw_core::exit::ExitError;
 use busbw_render as render;
-use busbw_render::{Closing, Csv, JsonLines, NcclReport, Render, Totals};
+use busbw_render::{Closing, Csv, JsonLines, Render, Totals};
 use busbw_store as store;
 
 /// Whether the run continues.
@@ -50,7 +50,7 @@ pub struct Outputs {
     table: Stream,
     stderr: Stream,
     talk: Talk,
-    report: Option<(NcclReport<File>, PathBuf)>,
+    report: Option<(Box<dyn Render>, PathBuf)>,
     record: Option<store::Writer>,
     /// Whether the user named the record's path.
     record_is_wanted: bool,
@@ -80,7 +80,7 @@ pub struct Outputs {
 /// The files that the user requested, opened before anything is started, so that a bad path fails
 /// early.
 pub struct Files {
-    report: Option<(NcclReport<File>, PathBuf)>,
+    report: Option<(File, PathBuf)>,
     record: Option<store::Writer>,
     record_is_wanted: bool,
     preamble: Vec<String>,
@@ -112,7 +112,7 @@ impl Files {
         if let Some(path) = json_report {
             let (file, path) = render::open_report(path).map_err(unusable)?;
             preamble.push(format!("# Writing JSON output to {}", path.display()));
-            report = Some((NcclReport::new(file), path));
+            report = Some((file, path));
         }
         let record_is_wanted = matches!(record, RecordPlace::At(_));
         Ok(Files { report, record: writer, record_is_wanted, preamble, warnings })
@@ -167,6 +167,7 @@ impl Outputs {
             Output::Csv => Box::new(Csv::new(table.clone())),
             Output::Json => Box::new(JsonLines(table.clone())),
         };
+        let report = report.map(|(file, path)| (render::report(plan, file), path));
         Ok(Outputs {
             stdout,
             table,
@@ -373,7 +374,7 @@ impl Outputs {
     /// Writes to stdout and the report, around the progress bar.
     fn print(&mut self, write: impl Fn(&mut dyn Render) -> io::Result<()>) -> Result<Flow> {
         if let Some((report, path)) = &mut self.report
-            && let Err(e) = write(report)
+            && let Err(e) = write(report.as_mut())
         {
             let why = format!("cannot write the JSON report {} (-J): {e}", path.display());
             self.report = None;

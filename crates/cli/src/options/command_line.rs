@@ -21,6 +21,7 @@ use super::{
     launching::without_launching,
     osu,
     pairing::PairingArguments,
+    perftest,
     plugins::PluginArguments,
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
@@ -146,6 +147,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, clap::
     let called = args.get(1).map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     if osu::is_name(&called) {
         return osu::parse(&called, args.get(2..).unwrap_or_default());
+    }
+    if perftest::is_name(&called) {
+        return perftest::parse(&called, args.get(2..).unwrap_or_default());
     }
     let mut grammar = with_hidden(grammar()).color(help_colour(&args));
     if let Some((collective, program)) = old_name(&called) {

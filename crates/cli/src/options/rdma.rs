@@ -18,7 +18,7 @@ fn verbs() -> impl TypedValueParser<Value = Verb> {
     })
 }
 
-fn connections() -> impl TypedValueParser<Value = Connection> {
+pub(super) fn connections() -> impl TypedValueParser<Value = Connection> {
     let names = Connection::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
     PossibleValuesParser::new(names).map(|word| {
         let named = Connection::ALL.iter().find(|(_, name, _)| **name == *word);
@@ -27,7 +27,7 @@ fn connections() -> impl TypedValueParser<Value = Connection> {
 }
 
 /// A size of packets: 256 to 4096.
-fn mtus() -> impl TypedValueParser<Value = u32> {
+pub(super) fn mtus() -> impl TypedValueParser<Value = u32> {
     PossibleValuesParser::new(["256", "512", "1024", "2048", "4096"])
         .try_map(|word| word.parse::<u32>())
 }
@@ -64,7 +64,7 @@ pub struct RdmaArguments {
     /// Receives of a queue pair that are posted at once [default: 512]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384), hide_short_help = true)]
     pub rx_depth: Option<u32>,
-    /// Bytes up to which a message is copied into its request [default: 220 where latency is measured, else 0]
+    /// Bytes up to which a message is copied into its request [default: 220 to write, 236 to send where latency is measured, else 0]
     #[arg(long = "inline_size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=4096), hide_short_help = true)]
     pub inline_size: Option<u32>,
     /// Ask for a completion after so many messages [default: 100]

@@ -89,7 +89,7 @@ pub struct VerbsOptions {
     pub signal_every: u32,
     /// Requests that are posted with one call.
     pub listed: u32,
-    /// Bytes up to which a message is copied when it is posted; by default 220 where latency is measured, else 0.
+    /// Bytes up to which a message is copied when it is posted; by default as many as perftest has where latency is measured, else 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline_bytes: Option<u32>,
     /// Largest payload of a packet, in bytes; by default the smaller of the two ports'.

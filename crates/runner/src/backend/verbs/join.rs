@@ -9,7 +9,7 @@ use std::{
 use busbw_core::{
     Benchmark,
     exit::Exit,
-    plan::{Plan, VerbsOptions},
+    plan::{Connection, Plan, Verb, VerbsOptions},
     record::VerbsFacts,
 };
 use busbw_ffi::verbs::{
@@ -24,9 +24,6 @@ use crate::backend::{BackendError, RunError, device::bind_to};
 
 /// How long ranks wait for each other's addresses, without `-T`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of a message that are copied when it is posted, where latency is measured, as in perftest
-/// (perftest_parameters.h: DEF_INLINE_WRITE).
-const INLINE_FOR_LATENCY: u32 = 220;
 /// RDMA reads that are open at once, unless the device has fewer.
 const MOST_READS: u8 = 16;
 /// Bits of a packet's number.
@@ -87,7 +84,8 @@ pub(super) fn join<'p>(
         Benchmark::Messages(test) => test.is_latency(),
         _ => false,
     };
-    let inline = options.inline_bytes.unwrap_or(if latency { INLINE_FOR_LATENCY } else { 0 });
+    let inline =
+        options.inline_bytes.unwrap_or(if latency { inline_for_latency(&options) } else { 0 });
     let mut pairs = BTreeMap::new();
     for peer in peers(plan, me) {
         pairs.insert(peer, pair(&device, &buffers, &options, peer, inline).map_err(wrong)?);
@@ -144,6 +142,17 @@ pub(super) fn join<'p>(
     let facts = Some(facts(me, &options, &choice, (number, &port), mtu, address, inline_bytes));
     let most = port.largest_message as usize;
     Ok(Verbs { plan, options, world_rank: me, pairs, buffers, device, most, mtu, facts, stopped })
+}
+
+/// Bytes up to which a message is copied when it is posted, where latency is measured: perftest's (perftest_parameters.h:
+/// DEF_INLINE_WRITE, DEF_INLINE_SEND_RC_UC, DEF_INLINE_SEND_UD). What is read is not copied.
+fn inline_for_latency(options: &VerbsOptions) -> u32 {
+    match (options.verb, options.connection) {
+        (Verb::Write, _) => 220,
+        (Verb::Send, Connection::Ud) => 188,
+        (Verb::Send, _) => 236,
+        (Verb::Read, _) => 0,
+    }
 }
 
 /// The device, port and address of the rank with this number on its host.

@@ -1,0 +1,340 @@
+//! perftest's names: `busbw ib_write_bw` and five others, with its letters and words (perftest 26.07). Both ends are
+//! started by one command, so that there is no server to start and no host to connect to.
+//! Not its loops (`busbw_runner`'s backend `verbs`), and not its bytes.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use busbw_core::{
+    fault::Fault,
+    messages::Messages,
+    plan::{BackendChoice, Connection, Style, Verb, VerbsOptions},
+};
+use busbw_render::Units;
+use clap::{Args, Command as Grammar, FromArgMatches, error::ErrorKind};
+
+use super::{
+    BenchArguments, Command,
+    launching::LaunchingArguments,
+    rdma::{RdmaArguments, connections, mtus},
+};
+
+/// A program: its name, its verb, and whether it measures latency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Program {
+    name: &'static str,
+    verb: Verb,
+    latency: bool,
+}
+
+const fn program(name: &'static str, verb: Verb, latency: bool) -> Program {
+    Program { name, verb, latency }
+}
+
+const PROGRAMS: [Program; 6] = [
+    program("ib_write_bw", Verb::Write, false),
+    program("ib_write_lat", Verb::Write, true),
+    program("ib_read_bw", Verb::Read, false),
+    program("ib_read_lat", Verb::Read, true),
+    program("ib_send_bw", Verb::Send, false),
+    program("ib_send_lat", Verb::Send, true),
+];
+
+/// perftest_parameters.h:103-106.
+const DEFAULT_SIZE: [u64; 2] = [65_536, 2];
+const DEFAULT_ITERATIONS: [u32; 2] = [5000, 1000];
+/// The sizes of `-a` (perftest_parameters.c, usage).
+const ALL_SIZES: (u64, u64) = (2, 1 << 23);
+
+/// Its options that busbw has, and some of busbw's own.
+#[derive(Debug, Clone, Args)]
+#[command(args_override_self = true)]
+struct PerftestArguments {
+    /// Not needed: both ends are started by this command (-H a,b)
+    #[arg(value_name = "HOST", hide = true)]
+    host: Option<String>,
+    /// Sizes from 2 B to 8 MiB
+    #[arg(short = 'a', long, conflicts_with = "size")]
+    all: bool,
+    /// Messages both ways at once
+    #[arg(short = 'b', long)]
+    bidirectional: bool,
+    /// Kind of queue pairs: RC, UC or UD [default: RC]
+    #[arg(short = 'c', long, value_name = "KIND", value_parser = connections(), ignore_case = true, hide_possible_values = true)]
+    connection: Option<Connection>,
+    /// Devices that ranks take in turns, such as mlx5_0 [default: all active ones of the fastest kind]
+    #[arg(short = 'd', long = "ib-dev", value_name = "DEVICES")]
+    ib_dev: Option<String>,
+    /// Repeat batches until so many seconds have passed [default: 5 batches]
+    #[arg(short = 'D', long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    duration: Option<u32>,
+    /// Nothing: busbw says what the processors' frequency does
+    #[arg(short = 'F', long = "CPU-freq", hide = true)]
+    cpu_freq: bool,
+    /// Port of the device [default: the first that is active]
+    #[arg(short = 'i', long = "ib-port", value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    ib_port: Option<u8>,
+    /// Bytes up to which a message is copied into its request [default: 220 to write, 236 to send where latency is
+    /// measured, else 0]
+    #[arg(short = 'I', long = "inline_size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=4096))]
+    inline_size: Option<u32>,
+    /// Post so many messages with one call, 1 to 64 [default: 1]
+    #[arg(short = 'l', long = "post_list", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    post_list: Option<u32>,
+    /// Largest payload of a packet: 256 to 4096 [default: the smaller of the two ports']
+    #[arg(short = 'm', long, value_name = "BYTES", value_parser = mtus(), hide_possible_values = true)]
+    mtu: Option<u32>,
+    /// Messages of a batch, 5 to 65536 [default: 5000, or 1000 where latency is measured]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(5..=65_536))]
+    iters: Option<u32>,
+    /// RDMA reads of a queue pair that are open at once [default: the device's most, up to 16]
+    #[arg(short = 'o', long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    outs: Option<u8>,
+    /// Nothing: the two ends meet by themselves
+    #[arg(short = 'p', long, value_name = "PORT", hide = true)]
+    port: Option<u32>,
+    /// Queue pairs [default: 1]
+    #[arg(short = 'q', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    qp: Option<u16>,
+    /// Ask for a completion after so many messages [default: 100]
+    #[arg(short = 'Q', long = "cq-mod", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384))]
+    cq_mod: Option<u32>,
+    /// Receives that are posted at once [default: 512]
+    #[arg(short = 'r', long = "rx-depth", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384))]
+    rx_depth: Option<u32>,
+    /// Bytes of a message [default: 65536, or 2 where latency is measured]
+    #[arg(short = 's', long, value_name = "SIZE")]
+    size: Option<String>,
+    /// Service level, 0 to 15 [default: 0]
+    #[arg(short = 'S', long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=15))]
+    sl: Option<u8>,
+    /// Messages of a queue pair in flight at once [default: 128]
+    #[arg(short = 't', long = "tx-depth", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384))]
+    tx_depth: Option<u32>,
+    /// Send a packet again after 4.096 us times 2 to the power of this, 1 to 31 [default: 14]
+    #[arg(short = 'u', long = "qp-timeout", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=31))]
+    qp_timeout: Option<u8>,
+    /// Index of the port's address [default: RoCE v2 for IPv4, then IPv6, then RoCE v1; 0 on InfiniBand]
+    #[arg(short = 'x', long = "gid-index", value_name = "N")]
+    gid_index: Option<u8>,
+    /// Traffic class; with RoCE v2 its upper six bits are the DSCP [default: 0]
+    #[arg(long, value_name = "N")]
+    tclass: Option<u8>,
+    /// Gb/s in the table instead of GB/s
+    #[arg(long = "report_gbits")]
+    report_gbits: bool,
+    /// Write perftest's JSON to perftest_out.json
+    #[arg(long = "out_json")]
+    out_json: bool,
+    /// File of perftest's JSON [default: none]
+    #[arg(long = "out_json_file", value_name = "FILE")]
+    out_json_file: Option<PathBuf>,
+    /// Batches of -n messages; the figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..), help_heading = "busbw's own")]
+    batches: u32,
+    /// Timeout of one wait, in seconds [default: none]
+    #[arg(short = 'T', long, value_name = "SECONDS", value_parser = clap::value_parser!(u32), help_heading = "busbw's own")]
+    timeout: Option<u32>,
+    /// Ranks, where no launcher says how many [default: 2]
+    #[arg(short = 'g', long = "ngpus", value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "busbw's own")]
+    ranks: Option<u32>,
+    /// Print comma-separated values instead of the table
+    #[arg(long, conflicts_with = "json", help_heading = "busbw's own")]
+    csv: bool,
+    /// Print the record's lines instead of the table
+    #[arg(long, help_heading = "busbw's own")]
+    json: bool,
+    /// Write the record here [default: the data folder; see busbw list]
+    #[arg(long, value_name = "PATH", conflicts_with = "no_record", help_heading = "busbw's own")]
+    record: Option<PathBuf>,
+    /// Write no record
+    #[arg(long = "no-record", help_heading = "busbw's own")]
+    no_record: bool,
+    /// Print the table and errors, and nothing else
+    #[arg(long, conflicts_with = "verbose", help_heading = "busbw's own")]
+    quiet: bool,
+    /// Say on stderr what was chosen, and how each row was measured
+    #[arg(long, help_heading = "busbw's own")]
+    verbose: bool,
+    #[arg(long, hide = true)]
+    fault: Option<Fault>,
+    #[arg(long, hide = true)]
+    seed: Option<u64>,
+    /// Where ranks are started.
+    #[command(flatten)]
+    launching: LaunchingArguments,
+}
+
+/// Whether a name is one of perftest's, whether we have it or not.
+pub(super) fn is_name(name: &str) -> bool {
+    name.starts_with("ib_")
+}
+
+/// The grammar of a program.
+fn grammar(program: Program) -> Grammar {
+    let about = format!(
+        "{} of messages over RDMA ({}), as perftest's {} measures it",
+        if program.latency { "Latency" } else { "Bandwidth" },
+        program.verb.name(),
+        program.name
+    );
+    let examples = format!(
+        "Examples:\n  busbw {0} -H a,b                       two hosts, both ends started from here\n  busbw {0} -H a,b -d mlx5_0 -x 3 -a      one device, its address, all sizes\n\nDifferences from perftest: docs/verbs.md",
+        program.name
+    );
+    PerftestArguments::augment_args(Grammar::new(program.name)).about(about).after_help(examples)
+}
+
+/// Reads the words behind one of perftest's names.
+pub(super) fn parse(name: &str, words: &[OsString]) -> Result<Command, clap::Error> {
+    let refuse = |why: String| clap::Error::raw(ErrorKind::InvalidValue, format!("{why}\n"));
+    let Some(program) = PROGRAMS.iter().find(|program| program.name == name).copied() else {
+        let names: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
+        return Err(refuse(format!(
+            "there is no {name}; of perftest's programs busbw has {}",
+            names.join(", ")
+        )));
+    };
+    let words = [OsString::from(name)].into_iter().chain(words.iter().cloned());
+    let matches = grammar(program).try_get_matches_from(words)?;
+    let asked = PerftestArguments::from_arg_matches(&matches)?;
+    if let Some(host) = &asked.host {
+        return Err(refuse(format!(
+            "'{host}': both ends are started by this command: use -H {host},OTHER, or any launcher (docs/launchers.md)"
+        )));
+    }
+    if program.latency && asked.bidirectional {
+        return Err(refuse(
+            "-b is for bandwidth: a latency test goes back and forth anyway".to_owned(),
+        ));
+    }
+    Ok(Command::Bench {
+        benchmark: test(program, asked.bidirectional).into(),
+        style: Style::Busbw,
+        program: name.to_owned(),
+        arguments: Box::new(arguments(program, asked)),
+    })
+}
+
+fn test(program: Program, both_ways: bool) -> Messages {
+    match (program.latency, both_ways) {
+        (true, _) => Messages::Latency,
+        (false, true) => Messages::BiBandwidth,
+        (false, false) => Messages::Bandwidth,
+    }
+}
+
+/// The same as busbw's own options.
+fn arguments(program: Program, asked: PerftestArguments) -> BenchArguments {
+    let kind = usize::from(program.latency);
+    let iterations = asked.iters.unwrap_or(DEFAULT_ITERATIONS[kind]);
+    let (first, last) = match (asked.all, &asked.size) {
+        (true, _) => (ALL_SIZES.0.to_string(), ALL_SIZES.1.to_string()),
+        (false, Some(size)) => (size.clone(), size.clone()),
+        (false, None) => (DEFAULT_SIZE[kind].to_string(), DEFAULT_SIZE[kind].to_string()),
+    };
+    // A batch of bandwidth is one stream of -n messages.
+    let (window, iterations) =
+        if program.latency { (None, iterations) } else { (Some(i64::from(iterations)), 1) };
+    let report = asked.out_json_file.or_else(|| asked.out_json.then(|| "perftest_out.json".into()));
+    BenchArguments {
+        backend: Some(BackendChoice::Verbs(VerbsOptions::default())),
+        rdma: RdmaArguments {
+            verb: Some(program.verb),
+            connection: asked.connection,
+            ib_dev: asked.ib_dev,
+            ib_port: asked.ib_port,
+            gid_index: asked.gid_index,
+            mtu: asked.mtu,
+            qp: asked.qp,
+            tx_depth: asked.tx_depth,
+            rx_depth: asked.rx_depth,
+            inline_size: asked.inline_size,
+            cq_mod: asked.cq_mod,
+            post_list: asked.post_list,
+            outs: asked.outs,
+            tclass: asked.tclass,
+            sl: asked.sl,
+            qp_timeout: asked.qp_timeout,
+        },
+        min_bytes: Some(first),
+        max_bytes: Some(last),
+        step_factor: Some(2),
+        iterations: Some(i64::from(iterations)),
+        warmup: Some(0),
+        window,
+        batches: Some(if asked.duration.is_some() { 1 } else { asked.batches }),
+        // No sample is that precise: the time decides.
+        precision: asked.duration.map(|_| f64::MIN_POSITIVE),
+        max_time: asked.duration.map(f64::from),
+        timeout: asked.timeout.map(i64::from),
+        devices: asked.ranks.map(i64::from),
+        units: asked.report_gbits.then_some(Units::Gigabits),
+        json_report: report,
+        csv: asked.csv,
+        json: asked.json,
+        record: asked.record,
+        no_record: asked.no_record,
+        quiet: asked.quiet,
+        verbose: asked.verbose,
+        fault: asked.fault,
+        seed: asked.seed,
+        launching: asked.launching,
+        ..BenchArguments::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<BenchArguments, clap::Error> {
+        let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        match parse(&words[0].to_string_lossy(), &words[1..])? {
+            Command::Bench { arguments, .. } => Ok(*arguments),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn letters_are_perftests() {
+        let line = "ib_write_bw -d mlx5_0 -i 1 -x 3 -s 4096 -n 1000 -q 4 -t 64 -Q 10 -m 4096 -c UC -F --report_gbits -l 8";
+        let a = parsed(line).unwrap();
+        assert_eq!(
+            (a.min_bytes.as_deref(), a.window, a.iterations),
+            (Some("4096"), Some(1000), Some(1))
+        );
+        assert_eq!(a.rdma.ib_dev.as_deref(), Some("mlx5_0"));
+        assert_eq!((a.rdma.qp, a.rdma.tx_depth, a.rdma.cq_mod), (Some(4), Some(64), Some(10)));
+        assert_eq!(
+            (a.rdma.gid_index, a.rdma.mtu, a.rdma.post_list),
+            (Some(3), Some(4096), Some(8))
+        );
+        assert_eq!(a.rdma.connection, Some(Connection::Uc));
+        let a = parsed("ib_send_lat -a --out_json -H a,b").unwrap();
+        assert_eq!((a.min_bytes.as_deref(), a.max_bytes.as_deref()), (Some("2"), Some("8388608")));
+        assert_eq!((a.window, a.iterations), (None, Some(1000)));
+        assert_eq!(a.json_report, Some("perftest_out.json".into()));
+        assert!(a.launching.hosts.is_some());
+    }
+
+    #[test]
+    fn refusals_say_what_to_do() {
+        for (line, why) in [
+            ("ib_write_bw otherhost", "use -H otherhost,OTHER"),
+            ("ib_atomic_bw", "of perftest's programs busbw has ib_write_bw"),
+            ("ib_read_lat -b", "-b is for bandwidth"),
+            ("ib_write_bw -n 4", "5..=65536"),
+        ] {
+            let refused = parsed(line).unwrap_err().to_string();
+            assert!(refused.contains(why), "{line}: {refused}");
+        }
+    }
+
+    #[test]
+    fn help_names_every_option() {
+        for program in PROGRAMS {
+            let help = grammar(program).render_long_help().to_string();
+            assert!(help.contains("--out_json_file") && help.contains("docs/verbs.md"), "{help}");
+        }
+    }
+}
