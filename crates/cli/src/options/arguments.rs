@@ -239,7 +239,7 @@ pub struct BenchArguments {
     /// CTAs of that kernel, 1 to 128
     #[arg(short = 'V', long = "device_cta_count", value_name = "N", value_parser = integer::parse, allow_negative_numbers = true, help_heading = "Libraries and devices")]
     pub device_cta_count: Option<i64>,
-    /// nccl, host, mpi, net or verbs [default: nccl where GPUs are]
+    /// nccl, host, mpi, net, verbs [default: nccl on GPUs]
     ///
     /// Who moves the bytes: nccl (NCCL or RCCL), host (shared memory), mpi, net (a net plugin, without GPUs), verbs (RDMA
     /// devices, messages alone)

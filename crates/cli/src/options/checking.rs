@@ -12,7 +12,7 @@ use clap::{
 
 use super::{
     arguments::BenchArguments, kubernetes::HEADING as KUBERNETES, own_words::OwnWords,
-    record_commands::share,
+    rdma::HEADING as RDMA, record_commands::share,
 };
 
 /// `--only`'s words.
@@ -123,7 +123,7 @@ pub(super) fn sorted(words: &[OsString]) -> Vec<OsString> {
 pub fn words_of_pairs(words: &[OsString]) -> Vec<OsString> {
     let shared = |argument: &Arg| {
         let heading = argument.get_help_heading();
-        matches!(heading, None | Some("Ranks" | "Libraries and devices" | KUBERNETES))
+        matches!(heading, None | Some("Ranks" | "Libraries and devices" | KUBERNETES | RDMA))
             && argument.get_id() != "proof"
     };
     let grammar = BenchArguments::augment_args(Grammar::new(""));

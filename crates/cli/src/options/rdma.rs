@@ -34,56 +34,55 @@ pub(super) fn mtus() -> impl TypedValueParser<Value = u32> {
 
 /// How messages go over RDMA devices.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = HEADING)]
 pub struct RdmaArguments {
     /// What moves a message: write, read or send [default: write]
-    #[arg(long, value_name = "VERB", value_parser = verbs(), hide_short_help = true, hide_possible_values = true)]
+    #[arg(long, value_name = "VERB", value_parser = verbs(), help_heading = HEADING, hide_short_help = true, hide_possible_values = true)]
     pub verb: Option<Verb>,
     /// Kind of queue pairs: RC, UC or UD [default: RC]
-    #[arg(long, value_name = "KIND", value_parser = connections(), ignore_case = true, hide_short_help = true, hide_possible_values = true)]
+    #[arg(long, value_name = "KIND", value_parser = connections(), ignore_case = true, help_heading = HEADING, hide_short_help = true, hide_possible_values = true)]
     pub connection: Option<Connection>,
     /// Devices that ranks take in turns: mlx5_0, mlx5_0:2 for a port, several with commas, ^ before them for all others
     /// [default: all active ones of the fastest kind]
-    #[arg(long, value_name = "DEVICES", hide_short_help = true)]
+    #[arg(long, value_name = "DEVICES", help_heading = HEADING, hide_short_help = true)]
     pub ib_dev: Option<String>,
     /// Port of the device [default: the first that is active]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..), hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = HEADING, hide_short_help = true)]
     pub ib_port: Option<u8>,
     /// Index of the port's address [default: RoCE v2 for IPv4, then IPv6, then RoCE v1; 0 on InfiniBand]
-    #[arg(long, value_name = "N", hide_short_help = true)]
+    #[arg(long, value_name = "N", help_heading = HEADING, hide_short_help = true)]
     pub gid_index: Option<u8>,
     /// Largest payload of a packet: 256 to 4096 [default: the smaller of the two ports']
-    #[arg(long, value_name = "BYTES", value_parser = mtus(), hide_short_help = true, hide_possible_values = true)]
+    #[arg(long, value_name = "BYTES", value_parser = mtus(), help_heading = HEADING, hide_short_help = true, hide_possible_values = true)]
     pub mtu: Option<u32>,
     /// Queue pairs between two ranks [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = HEADING, hide_short_help = true)]
     pub qp: Option<u16>,
     /// Messages of a queue pair in flight at once [default: 128]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384), hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384), help_heading = HEADING, hide_short_help = true)]
     pub tx_depth: Option<u32>,
     /// Receives of a queue pair that are posted at once [default: 512]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384), hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384), help_heading = HEADING, hide_short_help = true)]
     pub rx_depth: Option<u32>,
     /// Bytes up to which a message is copied into its request [default: 220 to write, 236 to send where latency is measured, else 0]
-    #[arg(long = "inline_size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=4096), hide_short_help = true)]
+    #[arg(long = "inline_size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=4096), help_heading = HEADING, hide_short_help = true)]
     pub inline_size: Option<u32>,
     /// Ask for a completion after so many messages [default: 100]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384), hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384), help_heading = HEADING, hide_short_help = true)]
     pub cq_mod: Option<u32>,
     /// Post so many messages with one call, 1 to 64 [default: 1]
-    #[arg(long = "post_list", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), hide_short_help = true)]
+    #[arg(long = "post_list", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = HEADING, hide_short_help = true)]
     pub post_list: Option<u32>,
     /// RDMA reads of a queue pair that are open at once [default: the device's most, up to 16]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..), hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = HEADING, hide_short_help = true)]
     pub outs: Option<u8>,
     /// Traffic class; with RoCE v2 its upper six bits are the DSCP [default: 0]
-    #[arg(long, value_name = "N", hide_short_help = true)]
+    #[arg(long, value_name = "N", help_heading = HEADING, hide_short_help = true)]
     pub tclass: Option<u8>,
     /// Service level, 0 to 15 [default: 0]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=15), hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=15), help_heading = HEADING, hide_short_help = true)]
     pub sl: Option<u8>,
     /// Send a packet again after 4.096 us times 2 to the power of this, 1 to 31 [default: 14]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=31), hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=31), help_heading = HEADING, hide_short_help = true)]
     pub qp_timeout: Option<u8>,
 }
 

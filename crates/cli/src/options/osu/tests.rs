@@ -7,6 +7,7 @@ use busbw_core::{
 };
 
 use super::*;
+use crate::options::rdma::RdmaArguments;
 use crate::options::{self, Environment};
 use crate::options::{BadOption, HostResources};
 use busbw_runner::{
@@ -260,6 +261,8 @@ fn our_own_options_are_taken() {
     let of_kubernetes = KubernetesArguments::augment_args(Grammar::new(""));
     not_taken.retain(|long| !OURS.contains(long));
     not_taken.retain(|long| !of_kubernetes.get_arguments().any(|a| a.get_long() == Some(long)));
+    let of_rdma = RdmaArguments::augment_args(Grammar::new(""));
+    not_taken.retain(|long| !of_rdma.get_arguments().any(|a| a.get_long() == Some(long)));
     assert_eq!(not_taken, theirs);
     let through_mpi = request("busbw osu_latency --mpi /x/libmpi.so").unwrap_err();
     assert!(through_mpi.to_string().starts_with("--backend mpi cannot run here"), "{through_mpi}");
