@@ -336,7 +336,7 @@ fn counters_of_a_record() {
     let told = explain::explain(runs, &Hardware::default());
     let found = told[0].findings.iter().find(|finding| finding.rule == "link-errors").unwrap();
     assert_eq!(found.evidence, ["mlx5_0/1: symbol_errors grew by 12"]);
-    let (number, size) = (rows[20].0, rows[20].1);
+    let (number, size) = &rows[20];
     let place = format!(", first in row {number} of {} at {size}", rows.len());
     assert!(found.cause.ends_with(&place), "{}", found.cause);
     let found = told[0].findings.iter().find(|finding| finding.rule == "sent-again").unwrap();
