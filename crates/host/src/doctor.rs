@@ -7,6 +7,7 @@ mod cores;
 mod driver;
 mod fabric;
 mod fingerprint;
+mod firmware;
 mod gpudirect;
 mod gpus;
 mod isolation;
@@ -14,10 +15,12 @@ mod libraries;
 mod memory;
 mod network;
 mod node;
+mod ordering;
 mod output;
 mod pcie;
 mod plugins;
 mod pod;
+mod priorities;
 mod verbs;
 mod xid;
 
@@ -40,8 +43,11 @@ pub fn check(node: &Node) -> Vec<Finding> {
         libraries::check,
         plugins::check,
         network::check,
+        firmware::check,
+        priorities::check,
         verbs::check,
         pcie::check,
+        ordering::check,
         isolation::check,
         gpudirect::check,
         memory::check,

@@ -27,6 +27,7 @@ pub(super) fn incidents(row: &Row) -> Vec<String> {
         };
         note("GPUs were throttled", throttled(device));
         note("links erred", events(device, Meaning::LinkError));
+        note("data was sent again", events(device, Meaning::SentAgain));
         note("memory of GPUs erred", events(device, Meaning::MemoryError));
         note("drivers reported errors (XID)", numbers(&device.xids));
         note("counters were reset, so that nothing is known of them", list(&device.reset));

@@ -46,7 +46,7 @@ impl<W: Write> Render for MessagesTable<W> {
         if let Some(reduced) = run.reduced_max_bytes {
             text += &format!("#\n# -e is lowered to {reduced}: memory\n");
         }
-        text += &header(test, self.units);
+        text += &header(test, run.plan.fetches(), self.units);
         self.run = Some(run.clone());
         self.write(&text)
     }
@@ -77,6 +77,9 @@ fn about(test: Messages, plan: &Plan) -> String {
     };
     let window = plan.messaging.window;
     match test {
+        Messages::Latency | Messages::MultiLatency if plan.fetches() => {
+            format!("one RDMA read, {who}")
+        }
         Messages::Latency | Messages::MultiLatency => {
             format!("half a round trip between {who}")
         }
@@ -87,7 +90,7 @@ fn about(test: Messages, plan: &Plan) -> String {
     }
 }
 
-fn header(test: Messages, units: Units) -> String {
+fn header(test: Messages, fetches: bool, units: Units) -> String {
     let lead = |a, b| format!("# {a:>10}  {b:>8}");
     let samples = |unit: bool| {
         let cells = ["min", "p50", "p99", "p99.9", "max"];
@@ -102,7 +105,9 @@ fn header(test: Messages, units: Units) -> String {
         )
     };
     let pad = main.chars().count();
-    let title = if test.is_latency() {
+    let title = if test.is_latency() && fetches {
+        "every message"
+    } else if test.is_latency() {
         "every round trip, halved"
     } else {
         "one message's share of every window"

@@ -322,9 +322,26 @@ fn counters_of_a_record() {
     runs[0].rows[20].counters =
         vec![counted("mlx5_0/1", "symbol_errors", 7), counted("mlx5_1/1", "tx_bytes", 9)];
     runs[0].rows[21].counters = vec![counted("mlx5_0/1", "symbol_errors", 5)];
+    runs[0].rows[2].other_hosts = vec![busbw_core::record::HostCounters {
+        host: "node2".to_owned(),
+        devices: [("mlx5_3/1".to_owned(), busbw_core::record::DeviceKind::Rdma)].into(),
+        counters: vec![counted("mlx5_3/1", "ack_timeouts", 4)],
+    }];
+    let rows: Vec<(usize, String)> = runs[0]
+        .rows
+        .iter()
+        .enumerate()
+        .map(|(at, row)| (at + 1, busbw_core::quantity::bytes(row.size)))
+        .collect();
     let told = explain::explain(runs, &Hardware::default());
     let found = told[0].findings.iter().find(|finding| finding.rule == "link-errors").unwrap();
     assert_eq!(found.evidence, ["mlx5_0/1: symbol_errors grew by 12"]);
+    let (number, size) = &rows[20];
+    let place = format!(", first in row {number} of {} at {size}", rows.len());
+    assert!(found.cause.ends_with(&place), "{}", found.cause);
+    let found = told[0].findings.iter().find(|finding| finding.rule == "sent-again").unwrap();
+    assert_eq!(found.evidence, ["node2 mlx5_3/1: ack_timeouts grew by 4"]);
+    assert!(found.cause.contains(", first in row 3 of "), "{}", found.cause);
 }
 
 /// An explanation takes under 50 ms of processor time, reading included; what else the machine does is

@@ -109,8 +109,10 @@ pub enum Meaning {
     Sent,
     /// Bytes arrived at the device.
     Received,
-    /// An error of a link, or behind it: data was damaged, lost or sent again.
+    /// An error of a link: data was damaged, or the link was lost.
     LinkError,
+    /// Packets of RDMA were lost, late or out of order, or a receiver was not ready: data was sent again.
+    SentAgain,
     /// A memory error of a GPU.
     MemoryError,
     /// A GPU's clocks were lowered; nanoseconds.
@@ -127,26 +129,26 @@ impl Meaning {
             "rx_bytes" | "nvlink_rx_bytes" => Meaning::Received,
             "xmit_wait" | "xmit_discards" | "cnp_sent" | "cnp_handled" | "cnp_ignored"
             | "ecn_marked" | "rx_dropped" | "tx_dropped" => Meaning::Congestion,
+            "rx_pause_frames"
+            | "tx_pause_frames"
+            | "rx_priority_pause_frames"
+            | "tx_priority_pause_frames"
+            | "rx_paused_us"
+            | "tx_paused_us" => Meaning::Congestion,
             "throttled_power_ns" | "throttled_thermal_ns" => Meaning::Throttled,
             "ecc_corrected" | "ecc_uncorrected" => Meaning::MemoryError,
-            "nvlink_replays"
-            | "nvlink_recoveries"
-            | "nvlink_crc_errors"
-            | "rx_errors"
-            | "tx_errors"
-            | "symbol_errors"
-            | "link_recoveries"
-            | "link_downs"
-            | "integrity_errors"
-            | "out_of_sequence"
+            "nvlink_replays" | "nvlink_recoveries" | "nvlink_crc_errors" | "rx_errors"
+            | "tx_errors" | "symbol_errors" | "link_recoveries" | "link_downs"
+            | "integrity_errors" | "icrc_errors" => Meaning::LinkError,
+            "out_of_sequence"
             | "sequence_errors"
             | "implied_sequence_errors"
+            | "duplicate_requests"
             | "ack_timeouts"
             | "rnr_retries"
             | "retries_exceeded"
             | "adaptive_retransmits"
-            | "icrc_errors"
-            | "retransmitted_bytes" => Meaning::LinkError,
+            | "retransmitted_bytes" => Meaning::SentAgain,
             _ => return None,
         };
         Some(meaning)

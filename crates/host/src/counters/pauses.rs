@@ -68,7 +68,16 @@ fn places(names: &[String]) -> Vec<(&'static str, Vec<usize>)> {
 
 #[cfg(test)]
 mod tests {
+    use busbw_core::record::Meaning;
+
     use super::*;
+
+    #[test]
+    fn every_counter_means_something() {
+        for (name, _) in COUNTERS {
+            assert_eq!(Meaning::of(name), Some(Meaning::Congestion), "{name}");
+        }
+    }
 
     #[test]
     fn names_of_drivers() {

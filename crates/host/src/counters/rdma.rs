@@ -36,16 +36,18 @@ const fn queue(name: &'static str, path: &'static str) -> File {
 /// The counter files of ports; each driver has some of them. Of several files with one name the
 /// first that exists counts. Data is counted in units of four octets (Linux,
 /// Documentation/ABI/stable/sysfs-class-infiniband), the rest in events (NVIDIA, "Understanding
-/// mlx5 Linux Counters and Status Parameters"; Linux, drivers/infiniband/sw/rxe/rxe_hw_counters.c
-/// and drivers/infiniband/hw/efa/efa_verbs.c). Old ports have 32 bits.
-const FILES: [File; 31] = [
+/// mlx5 Linux Counters and Status Parameters"; Linux, drivers/infiniband/sw/rxe/rxe_hw_counters.c,
+/// drivers/infiniband/hw/efa/efa_verbs.c and drivers/infiniband/hw/bnxt_re/hw_counters.c). Old ports have 32 bits.
+const FILES: [File; 43] = [
     File { step: 4, narrow: true, ..file("tx_bytes", "counters/port_xmit_data") },
     file("tx_bytes", "hw_counters/tx_bytes"),
     File { step: 4, narrow: true, ..file("rx_bytes", "counters/port_rcv_data") },
     file("rx_bytes", "hw_counters/rx_bytes"),
     File { step: 1, narrow: true, ..file("xmit_wait", "counters/port_xmit_wait") },
     file("xmit_discards", "counters/port_xmit_discards"),
+    file("xmit_discards", "hw_counters/tx_roce_discards"),
     file("rx_errors", "counters/port_rcv_errors"),
+    file("rx_errors", "hw_counters/rx_roce_errors"),
     file("symbol_errors", "counters/symbol_error"),
     file("link_recoveries", "counters/link_error_recovery"),
     file("link_downs", "counters/link_downed"),
@@ -54,21 +56,32 @@ const FILES: [File; 31] = [
     file("out_of_sequence", "hw_counters/out_of_seq_request"),
     queue("sequence_errors", "hw_counters/packet_seq_err"),
     file("sequence_errors", "hw_counters/rcvd_seq_err"),
+    file("sequence_errors", "hw_counters/seq_err_naks_rcvd"),
     queue("implied_sequence_errors", "hw_counters/implied_nak_seq_err"),
+    queue("duplicate_requests", "hw_counters/duplicate_request"),
+    file("duplicate_requests", "hw_counters/dup_req"),
     queue("ack_timeouts", "hw_counters/local_ack_timeout_err"),
     file("ack_timeouts", "hw_counters/completer_retry_err"),
+    file("ack_timeouts", "hw_counters/to_retransmits"),
+    // What the sender got: rxe counts what the receiver sent as send_rnr_err.
     queue("rnr_retries", "hw_counters/rnr_nak_retry_err"),
-    file("rnr_retries", "hw_counters/send_rnr_err"),
+    file("rnr_retries", "hw_counters/rcvd_rnr_err"),
+    file("rnr_retries", "hw_counters/rnr_naks_rcvd"),
     queue("retries_exceeded", "hw_counters/req_transport_retries_exceeded"),
     file("retries_exceeded", "hw_counters/retry_exceeded_err"),
+    file("retries_exceeded", "hw_counters/max_retry_exceeded"),
     queue("adaptive_retransmits", "hw_counters/roce_adp_retrans"),
     file("icrc_errors", "hw_counters/rx_icrc_encapsulated"),
     file("retransmitted_bytes", "hw_counters/retrans_bytes"),
     file("cnp_sent", "hw_counters/np_cnp_sent"),
+    file("cnp_sent", "hw_counters/tx_cnp_pkts"),
     file("cnp_handled", "hw_counters/rp_cnp_handled"),
+    file("cnp_handled", "hw_counters/rx_cnp_pkts"),
     file("cnp_ignored", "hw_counters/rp_cnp_ignored"),
     file("ecn_marked", "hw_counters/np_ecn_marked_roce_packets"),
+    file("ecn_marked", "hw_counters/rx_ecn_marked_pkts"),
     file("rx_dropped", "hw_counters/rx_drops"),
+    file("rx_dropped", "hw_counters/rx_roce_discards"),
     file("link_downs", "hw_counters/link_downed"),
 ];
 
@@ -168,14 +181,20 @@ mod tests {
         };
         write("rxe0/ports/1/hw_counters/retry_exceeded_err", "4\n");
         write("efa0/ports/1/hw_counters/tx_bytes", "8192\n");
+        write("rxe0/ports/1/hw_counters/send_rnr_err", "5\n");
+        write("rxe0/ports/1/hw_counters/rcvd_rnr_err", "6\n");
+        write("bnxt_re0/ports/1/hw_counters/tx_bytes", "64\n");
+        write("bnxt_re0/ports/1/hw_counters/rnr_naks_rcvd", "7\n");
         write("mlx5_0/ports/1/counters/port_xmit_data", "N/A\n");
         let (mut sources, mut unread) = (Vec::new(), Vec::new());
         find(&Root::new(folder.path()), &mut sources, &mut unread);
         let readings: Vec<Reading> = sources.iter().flat_map(|source| source.read()).collect();
         let counts = |reading: &Reading| (reading.counts[0].name, reading.counts[0].value);
-        let [efa, rxe] = &readings[..] else { panic!("{readings:?}") };
+        let [bnxt, efa, rxe] = &readings[..] else { panic!("{readings:?}") };
+        assert_eq!((bnxt.counts[1].name, bnxt.counts[1].value), ("rnr_retries", 7));
         assert_eq!((efa.device.as_str(), counts(efa)), ("efa0/1", ("tx_bytes", 8192)));
-        assert_eq!((rxe.device.as_str(), counts(rxe)), ("rxe0/1", ("retries_exceeded", 4)));
+        assert_eq!((rxe.device.as_str(), counts(rxe)), ("rxe0/1", ("rnr_retries", 6)));
+        assert_eq!((rxe.counts[1].name, rxe.counts[1].value), ("retries_exceeded", 4));
         assert_eq!(unread[0].devices, ["mlx5_0/1", "rxe0/1"]);
     }
 }

@@ -15,6 +15,7 @@ use busbw_core::quantity::ranged;
 use super::{
     Node,
     advice::{About, Advice},
+    network, priorities,
 };
 use crate::machine::{self, Limit};
 use busbw_store as store;
@@ -44,6 +45,8 @@ impl Fingerprint {
         add("NIC firmware", counted(devices.clone().filter_map(|d| d.firmware.clone())));
         let ports = devices.clone().flat_map(|device| &device.ports);
         add("NIC ports", counted(ports.map(|port| format!("{} {}", port.state, port.rate))));
+        add("NIC driver", counted(devices.clone().filter_map(|d| network::kernel_driver(node, d))));
+        add("NIC priorities", counted(priorities::of_ports(node).into_iter()));
         let interfaces = devices.flat_map(|device| &device.interfaces);
         let mtu = |name: &String| node.root.text(format!("sys/class/net/{name}/mtu"));
         add("NIC MTU", counted(interfaces.filter_map(mtu)));
@@ -61,13 +64,19 @@ impl Fingerprint {
         if let Some(gpu) = node.gpus().find(|known| Some(known.index) == gpu) {
             facts.extend(gpu_facts(gpu));
         }
-        let variables = node.environment.all().filter(|(name, _)| name.starts_with("NCCL_"));
+        let variables = node.environment.all().filter(|(name, _)| is_variable(name));
         facts.extend(
             variables
                 .map(|(name, value)| (name.clone(), store::shown(name, &value.to_string_lossy()))),
         );
         Fingerprint { host: host.to_owned(), rank, facts }
     }
+}
+
+/// NCCL's variables, and those that give the queue pairs of others their place in the network.
+fn is_variable(fact: &str) -> bool {
+    let of_class = |(class, level): &(&str, &str)| fact == *class || fact == *level;
+    fact.starts_with("NCCL_") || priorities::VARIABLES.iter().any(of_class)
 }
 
 /// How much memory a process may lock: RDMA registers all that it sends from.
@@ -165,7 +174,7 @@ impl Difference {
     fn shown<'a>(&self, value: &'a Option<String>) -> &'a str {
         match value {
             Some(value) => value,
-            None if self.fact.starts_with("NCCL_") => "unset",
+            None if is_variable(&self.fact) => "unset",
             None => "unknown",
         }
     }
@@ -195,7 +204,8 @@ impl Difference {
         let confirm = match self.fact.as_str() {
             "NCCL" => "NCCL_DEBUG=VERSION on every node",
             "driver" | "GPU" | "GPU firmware" => "nvidia-smi -q on each",
-            name if name.starts_with("NCCL_") => "env | grep NCCL_ on each",
+            name if is_variable(name) => "env | grep -e NCCL_ -e _IB_ on each",
+            "NIC priorities" => "mlnx_qos -i INTERFACE; env | grep _IB_T on each",
             name if name.starts_with("NIC") => "ibstat; ip link on each",
             name if name.starts_with("MTU") => "ip link on each",
             "memlock" => "ulimit -l on each, as the job daemon starts processes",
@@ -251,7 +261,7 @@ fn weight(fact: &str) -> Weight {
         "NCCL_TOPO_DUMP_FILE",
     ];
     match fact {
-        "kernel" | "driver" | "NIC firmware" | "GPU firmware" => Weight::Tells,
+        "kernel" | "driver" | "NIC firmware" | "NIC driver" | "GPU firmware" => Weight::Tells,
         name if OWN.contains(&name) => Weight::Tells,
         // All ranks must decide alike: see NCCL's troubleshooting, and tuner_v*.h.
         "NCCL" => Weight::Breaks,

@@ -58,6 +58,16 @@ pub(super) fn port_name(device: &RdmaDevice, port: &Port) -> String {
     }
 }
 
+/// Its kernel driver, with its version where it has one of its own: that of DOCA-OFED has, that of Linux has none.
+pub(super) fn kernel_driver(node: &Node, device: &RdmaDevice) -> Option<String> {
+    let real = node.root.real(format!("sys/class/infiniband/{}/device/driver", device.name))?;
+    let driver = real.file_name()?.to_str()?.to_owned();
+    Some(match node.root.text(format!("sys/module/{driver}/version")) {
+        Some(version) => format!("{driver} {version}"),
+        None => driver,
+    })
+}
+
 fn judge_port(node: &Node, device: &RdmaDevice, port: &Port) -> Vec<Finding> {
     let name = &port_name(device, port);
     let confirm = &format!("ibstat {} {}", device.name, port.number);
@@ -65,16 +75,21 @@ fn judge_port(node: &Node, device: &RdmaDevice, port: &Port) -> Vec<Finding> {
         return vec![not_active(node, device, port, name, confirm)];
     }
     let kind = if port.ethernet { "RoCE" } else { "InfiniBand" };
-    let interfaces = match device.interfaces.as_slice() {
+    let interfaces = match device.interfaces_of(port).as_slice() {
         [] => "no interface".to_owned(),
         all => all.join(", "),
     };
     let firmware = device.firmware.as_deref().unwrap_or("unknown");
-    let seen = format!("{kind} {}, {interfaces}, firmware {firmware}", port.rate);
+    let driver = kernel_driver(node, device).map(|driver| format!(", {driver}"));
+    let seen = format!(
+        "{kind} {}, {interfaces}, firmware {firmware}{}",
+        port.rate,
+        driver.unwrap_or_default()
+    );
     let slower = slower_than_its_like(node, device, port, name, confirm);
     let mut findings = vec![slower.unwrap_or_else(|| ABOUT.fine(name, seen))];
     if port.ethernet {
-        findings.extend(roce_mtu(node, device, name));
+        findings.extend(roce_mtu(node, device, port, name));
         findings.push(addresses::judge(node, device, port, name));
     } else {
         // sysfs does not show it: only the verbs do (struct ibv_port_attr, active_mtu).
@@ -152,8 +167,8 @@ fn slower_than_its_like(
 
 /// The RDMA MTU follows from the interface's.
 /// Payload: headers of RoCEv2 over MTU, 0.980 at 4096 and 0.926 at 1024 (docs/doctor.md).
-fn roce_mtu(node: &Node, device: &RdmaDevice, name: &str) -> Vec<Finding> {
-    let judge = |interface: &String| {
+fn roce_mtu(node: &Node, device: &RdmaDevice, port: &Port, name: &str) -> Vec<Finding> {
+    let judge = |interface: &str| {
         let confirm =
             format!("ibv_devinfo -d {} | grep active_mtu; ip link show {interface}", device.name);
         let Some(mtu) = node.root.number::<u32>(format!("sys/class/net/{interface}/mtu")) else {
@@ -177,7 +192,7 @@ fn roce_mtu(node: &Node, device: &RdmaDevice, name: &str) -> Vec<Finding> {
             },
         )
     };
-    device.interfaces.iter().map(judge).collect()
+    device.interfaces_of(port).into_iter().map(judge).collect()
 }
 
 /// Devices of one board with several firmware versions.

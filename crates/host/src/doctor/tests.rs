@@ -173,6 +173,87 @@ fn roce_ports() {
 }
 
 #[test]
+fn a_traffic_class_through_a_port() {
+    let server = |interface: &[(&str, &str)], variable: (&str, &str)| {
+        let mut node = Recorded::server();
+        node.roce();
+        for priority in 0..8 {
+            let on = if priority == 3 { "1\n" } else { "0\n" };
+            for part in ["roce_np", "roce_rp"] {
+                node.pci(&nic_at(0), &format!("net/ib0/ecn/{part}/enable/{priority}"), on);
+            }
+        }
+        for (file, text) in interface {
+            node.pci(&nic_at(0), &format!("net/ib0/{file}"), text);
+        }
+        node.environment = node.environment.with(variable.0, variable.1);
+        node.check()
+    };
+    let trusting = [("qos/trust", "dscp\n")];
+    let found = server(&trusting, ("NCCL_IB_TC", "106"));
+    assert!(says(&found, Severity::Fine, "mlx5_0", "NCCL_IB_TC=106: DSCP 26, priority 3, ECN on"));
+    assert!(says(&found, Severity::Unknown, "mlx5_0", "sysfs does not show PFC"));
+    assert!(says(
+        &found,
+        Severity::Note,
+        "mlx5_1",
+        "NCCL_IB_TC=106: DSCP 26, priority 3 if the port trusts DSCP"
+    ));
+    let found = server(&trusting, ("UCX_IB_TRAFFIC_CLASS", "0"));
+    assert!(says(&found, Severity::Slow, "mlx5_0", "ECN off; it is on for priority 3"));
+    let found = server(&[("qos/trust", "pcp\n")], ("NVSHMEM_IB_TRAFFIC_CLASS", "106"));
+    assert!(says(&found, Severity::Slow, "mlx5_0", "priority 0 by the service level"));
+    // Words that are no number are the default.
+    let found = server(&trusting, ("UCX_IB_TRAFFIC_CLASS", "auto"));
+    assert!(says(&found, Severity::Note, "mlx5_0", "no traffic class is set"));
+    let mut node = Recorded::server();
+    node.environment = node.environment.with("NCCL_IB_SL", "3");
+    assert!(says(&node.check(), Severity::Unknown, "mlx5_0", "NCCL_IB_SL=3: its virtual lane"));
+}
+
+#[test]
+fn order_of_writes() {
+    let space = |control: u8| {
+        let mut config = vec![0; 256];
+        (config[0x34], config[0x60], config[0x68]) = (0x60, 0x10, control);
+        config
+    };
+    let server = |control: &[u8]| {
+        let node = Recorded::server();
+        for (index, control) in control.iter().enumerate() {
+            node.pci(&nic_at(index), "config", space(*control));
+        }
+        node.check()
+    };
+    let name = "relaxed ordering";
+    assert!(says(&server(&[0x10; 8]), Severity::Fine, name, "mlx5_0-7 may use it"));
+    let mut one = [0x10; 8];
+    one[2] = 0;
+    assert!(says(&server(&one), Severity::Note, name, "mlx5_2 may not use it"));
+    assert!(says(&server(&one[..2]), Severity::Unknown, name, "mlx5_2-7 do not show it"));
+}
+
+#[test]
+fn a_software_device_has_an_mtu_too() {
+    let node = Recorded::laptop();
+    let port = "sys/class/infiniband/rxe0/ports/1";
+    for (file, text) in [
+        ("state", "4: ACTIVE"),
+        ("link_layer", "Ethernet"),
+        ("gids/1", "0000:0000:0000:0000:0000:ffff:0a00:0001"),
+        ("gid_attrs/types/1", "RoCE v2"),
+        ("gid_attrs/ndevs/1", "veth0"),
+    ] {
+        node.write(&format!("{port}/{file}"), text);
+    }
+    node.write("sys/class/net/veth0/mtu", "1500");
+    let found = node.check();
+    assert!(says(&found, Severity::Slow, "rxe0", "veth0 has MTU 1500: RDMA MTU 1024"));
+    // It has neither PFC nor ECN of its own.
+    assert!(!found.iter().any(|finding| finding.cause.contains("PFC")));
+}
+
+#[test]
 fn what_cannot_be_read_is_unknown() {
     let mut node = Recorded::server();
     for port in ["0000:10:01.0", "0000:11:00.0", "0000:12:00.0", "0000:12:01.0"] {

@@ -36,6 +36,9 @@ pub struct PciDevice {
     pub iommu: Option<String>,
     /// How it treats, as a port, traffic between devices below it.
     pub access: Access,
+    /// Whether it may mark its requests as relaxed in their order; `None` where the configuration space does not show
+    /// it, and for all but network devices.
+    pub relaxed_ordering: Option<bool>,
 }
 
 /// Access Control Services of a port.
@@ -68,6 +71,8 @@ pub fn is_gpu(device: &PciDevice) -> bool {
 const CLASSES: [u32; 4] = [0x02, 0x03, 0x06, 0x12];
 /// A port or switch: PCI to PCI bridge.
 const BRIDGE: u32 = 0x0604;
+/// A network device, InfiniBand's too.
+const NETWORK: u32 = 0x02;
 
 pub(super) fn read(root: &Root) -> Vec<PciDevice> {
     root.names("sys/bus/pci/devices").into_iter().filter_map(|a| device(root, a)).collect()
@@ -79,6 +84,7 @@ fn device(root: &Root, address: String) -> Option<PciDevice> {
     let hex = |file: &str| u32::from_str_radix(read(file)?.trim_start_matches("0x"), 16).ok();
     let class = hex("class").filter(|class| CLASSES.contains(&(class >> 16)))?;
     let config = (class >> 8 == BRIDGE).then(|| root.bytes(at("config"), 4096)).flatten();
+    let own = (class >> 16 == NETWORK).then(|| root.bytes(at("config"), 256)).flatten();
     let (host_bridge, above) = above(root, &address);
     Some(PciDevice {
         vendor: hex("vendor")? as u16,
@@ -94,6 +100,7 @@ fn device(root: &Root, address: String) -> Option<PciDevice> {
         above,
         iommu: read("iommu_group/type"),
         access: config.map_or(Access::Hidden, |config| access(&config)),
+        relaxed_ordering: own.and_then(|config| relaxed_ordering(&config)),
         address,
     })
 }
@@ -163,6 +170,25 @@ fn access(config: &[u8]) -> Access {
     Access::None
 }
 
+/// Bit 4 of Device Control, in the PCI Express capability, number 0x10 in the list that begins at byte 0x34 (PCI Express Base
+/// Specification 6.0, 7.5.1.1.11, 7.5.3.4). Without root the kernel shows the first 64 bytes only.
+fn relaxed_ordering(config: &[u8]) -> Option<bool> {
+    const EXPRESS: u8 = 0x10;
+    let byte = |at: usize| config.get(at).copied();
+    let mut at = usize::from(byte(0x34)? & !3);
+    // Every capability takes at least four bytes, which bounds a circular list.
+    for _ in 0..(256 - 64) / 4 {
+        if at < 0x40 {
+            return None;
+        }
+        if byte(at)? == EXPRESS {
+            return Some(byte(at + 8)? & 1 << 4 != 0);
+        }
+        at = usize::from(byte(at + 1)? & !3);
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,6 +215,20 @@ mod tests {
     }
 
     #[test]
+    fn whether_order_may_be_relaxed() {
+        let mut config = vec![0; 256];
+        assert_eq!(relaxed_ordering(&config), None, "no list");
+        (config[0x34], config[0x40], config[0x41]) = (0x40, 0x01, 0x60);
+        (config[0x60], config[0x68]) = (0x10, 0x30);
+        assert_eq!(relaxed_ordering(&config), Some(true));
+        config[0x68] = 0x20;
+        assert_eq!(relaxed_ordering(&config), Some(false));
+        assert_eq!(relaxed_ordering(&config[..64]), None, "what others than root see");
+        (config[0x60], config[0x61]) = (0x05, 0x40);
+        assert_eq!(relaxed_ordering(&config), None, "a circle");
+    }
+
+    #[test]
     fn a_list_in_a_circle_ends() {
         assert_eq!(
             access(&space(&[(0x100, 0x1, 0), (0x148, 0x2, 0), (0x100, 0x1, 0)])),
@@ -201,6 +241,7 @@ mod tests {
         fn any_configuration_space(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
             let got = access(&bytes);
             prop_assert_eq!(got == Access::Hidden, bytes.len() < 0x104);
+            prop_assert!(bytes.len() > 64 || relaxed_ordering(&bytes).is_none());
         }
 
         #[test]

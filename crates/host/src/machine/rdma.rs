@@ -78,6 +78,19 @@ impl Gid {
     }
 }
 
+impl RdmaDevice {
+    /// The network interfaces of a port: those of the PCI function, or for software devices those of its addresses.
+    pub fn interfaces_of<'a>(&'a self, port: &'a Port) -> Vec<&'a str> {
+        let mut names: Vec<&str> = self.interfaces.iter().map(String::as_str).collect();
+        if names.is_empty() {
+            names = port.gids.iter().filter_map(|gid| gid.interface.as_deref()).collect();
+            names.sort_unstable();
+            names.dedup();
+        }
+        names
+    }
+}
+
 pub(super) fn read(root: &Root) -> Vec<RdmaDevice> {
     root.names("sys/class/infiniband").into_iter().map(|name| device(root, name)).collect()
 }

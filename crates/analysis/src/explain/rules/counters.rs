@@ -1,13 +1,14 @@
-//! Counters of devices that grew while rows were measured: link errors, memory errors, throttled clocks,
-//! congestion. Records only.
+//! Counters of devices of all hosts that grew while rows were measured, with the first such row: link errors, data sent
+//! again, memory errors, throttled clocks, congestion. Records only.
 //! Not counters of bytes.
 
 use std::collections::BTreeMap;
 
 use busbw_core::finding::{Confidence, Finding, Severity};
-use busbw_core::record::Meaning;
+use busbw_core::record::{DeviceCounters, Meaning};
+use busbw_logs::measurement::Row;
 
-use super::super::context::{Context, plural};
+use super::super::context::{Context, of_size, plural};
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
     let (spread, compare) = match context.by_nccl() {
@@ -22,9 +23,18 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
             Meaning::LinkError,
             "link-errors",
             Severity::Slow,
-            "links had errors while rows were measured: data was damaged, lost or retransmitted",
+            "links had errors while rows were measured",
             "clean or change the cable or transceiver, reseat the GPU or NIC",
             "busbw doctor; mlxlink -d mlx5_0 -c -e; nvidia-smi nvlink -e",
+        ),
+        (
+            Meaning::SentAgain,
+            "sent-again",
+            Severity::Slow,
+            "RDMA packets were lost, late or out of order, or a receiver was not ready: data was sent again",
+            "RoCE: check that PFC or ECN is on for the traffic's priority, on hosts and switches; InfiniBand: check cables; \
+             adaptive routing alone makes out_of_sequence grow",
+            "busbw doctor; ethtool -S INTERFACE | grep -e discard -e pause; mlxlink -d mlx5_0 -c -e",
         ),
         (
             Meaning::MemoryError,
@@ -55,20 +65,28 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
         .into_iter()
         .filter_map(|(meaning, rule, severity, cause, remedy, confirm)| {
             let mut grown: BTreeMap<(String, String), u64> = BTreeMap::new();
-            for device in context.run.rows.iter().flat_map(|row| &row.counters) {
-                for (counter, by) in device.of(meaning) {
-                    let sum = grown.entry((device.device.clone(), counter.to_owned())).or_default();
-                    *sum = sum.saturating_add(by);
+            let mut first = None;
+            for (number, row) in context.run.rows.iter().enumerate() {
+                for (host, device) in devices(row) {
+                    for (counter, by) in device.of(meaning) {
+                        let name = format!("{host}{}", device.device);
+                        let sum = grown.entry((name, counter.to_owned())).or_default();
+                        *sum = sum.saturating_add(by);
+                        first.get_or_insert((number, row));
+                    }
                 }
             }
-            if grown.is_empty() {
-                return None;
-            }
-            let certain = if meaning == Meaning::LinkError {
-                Confidence::Likely
-            } else {
-                Confidence::Certain
+            let (number, row) = first?;
+            let certain = match meaning {
+                Meaning::LinkError | Meaning::SentAgain => Confidence::Likely,
+                _ => Confidence::Certain,
             };
+            let cause = format!(
+                "{cause}, first in row {} of {}{}",
+                number + 1,
+                context.run.rows.len(),
+                of_size(row.size)
+            );
             let mut finding = Finding::new(rule, severity, cause)
                 .confidence(certain)
                 .remedy(remedy)
@@ -83,4 +101,13 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Finding> {
             Some(finding)
         })
         .collect()
+}
+
+/// The devices of a row, those of other hosts with the host in front.
+fn devices(row: &Row) -> impl Iterator<Item = (String, &DeviceCounters)> {
+    let here = row.counters.iter().map(|device| (String::new(), device));
+    let there = row.other_hosts.iter().flat_map(|host| {
+        host.counters.iter().map(move |device| (format!("{} ", host.host), device))
+    });
+    here.chain(there)
 }

@@ -129,7 +129,8 @@ fn ports_that_cannot_be_used() {
         candidates(&devices, &Wanted::default()).unwrap_err()
     };
     let head = "no RDMA port can be used: mlx5_0: ";
-    let cases: [(&str, fn(&mut RdmaDevice)); 6] = [
+    type Change = fn(&mut RdmaDevice);
+    let cases: [(&str, Change); 6] = [
         (
             "the port is INIT, its link LinkUp; start a subnet manager (opensm) that reaches it",
             |d| {
@@ -303,6 +304,5 @@ proptest! {
     #[test]
     fn any_names(text in ".{0,40}") {
         let _ = candidates(&four(roce), &named(&text));
-        let _ = parse(&text);
     }
 }
