@@ -10,6 +10,7 @@ mod libraries;
 mod no_collectives;
 mod pair;
 mod ping_pong;
+mod port;
 mod signals;
 mod wait;
 
@@ -23,7 +24,7 @@ use busbw_core::{
 use busbw_ffi::verbs::Device;
 use busbw_job::world::World;
 
-use self::{buffers::Buffers, no_collectives::NoCollectives, pair::Pair};
+use self::{buffers::Buffers, no_collectives::NoCollectives, pair::Pair, port::OpenPort};
 use super::{Backend, Channel, Prepared, Reason, RunError};
 
 pub(super) use factory::VerbsFactory;

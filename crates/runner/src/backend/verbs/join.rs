@@ -9,23 +9,17 @@ use std::{
 use busbw_core::{
     Benchmark,
     exit::Exit,
-    plan::{Connection, Plan, Verb, VerbsOptions},
-    record::VerbsFacts,
+    plan::{Plan, VerbsOptions},
 };
-use busbw_ffi::verbs::{
-    Address, Device, Endpoint, Limits, Link, LinkLayer, Port, RemoteMemory, VerbsError,
-};
-use busbw_host::machine::{self, AddressKind, Choice, Root};
+use busbw_ffi::verbs::{Address, Device, Endpoint, Link, RemoteMemory, VerbsError};
 use busbw_job::world::World;
 use serde::{Deserialize, Serialize};
 
-use super::{Buffers, Pair, Verbs, Wanted};
-use crate::backend::{BackendError, RunError, device::bind_to};
+use super::{Buffers, OpenPort, Pair, Verbs, Wanted};
+use crate::backend::{BackendError, RunError};
 
 /// How long ranks wait for each other's addresses, without `-T`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
-/// RDMA reads that are open at once, unless the device has fewer.
-const MOST_READS: u8 = 16;
 /// Bits of a packet's number.
 const SEQUENCE_BITS: u32 = 24;
 
@@ -52,51 +46,28 @@ pub(super) fn join<'p>(
     stopped: Box<dyn Fn() -> bool + 'p>,
 ) -> Result<Verbs<'p>, RunError> {
     let me = world.rank();
+    let here = world.host().to_owned();
     let refused = |exit: Exit, text: String| BackendError::Refused {
-        text: format!("rank {me} on {}: {text}", world.host()),
+        text: format!("rank {me} on {here}: {text}"),
         exit,
     };
     let wrong = |error: VerbsError| refused(Exit::Library, error.to_string());
-    let options = plan.backend.verbs_options().copied().unwrap_or_default();
-    let choice =
-        choose(wanted, &options, world.local()).map_err(|why| refused(Exit::Impossible, why))?;
-    if plan.bind {
-        bind(&choice);
-    }
-    let verbs = busbw_ffi::verbs::Verbs::open().map_err(|error| {
-        let text = format!("{error}; install rdma-core's libibverbs1 and ibverbs-providers (Debian, Ubuntu) or libibverbs (RHEL)");
-        refused(Exit::Impossible, text)
-    })?;
-    let device = Device::open(verbs, &choice.device)
-        .map_err(|error| refused(Exit::Impossible, error.to_string()))?;
-    let number = u8::try_from(choice.port).unwrap_or(1);
-    let port = device.port(number).map_err(wrong)?;
-    if !port.active {
-        let text =
-            format!("port {number} of {} is not active (state {})", choice.device, port.state);
-        return Err(refused(Exit::Impossible, text).into());
-    }
-    let limits = device.limits().map_err(wrong)?;
-    let options = within(&options, &limits);
-    let address = own_address(&device, &choice, number, &port).map_err(wrong)?;
-    let buffers = Buffers::new(&device, plan.buffer_bytes()).map_err(wrong)?;
-    let latency = match plan.benchmark {
-        Benchmark::Messages(test) => test.is_latency(),
-        _ => false,
-    };
-    let inline =
-        options.inline_bytes.unwrap_or(if latency { inline_for_latency(&options) } else { 0 });
+    let own =
+        OpenPort::open(plan, wanted, world.local()).map_err(|(exit, why)| refused(exit, why))?;
+    let OpenPort { device, options, port, address, .. } = &own;
+    let buffers = Buffers::new(device, plan.buffer_bytes()).map_err(wrong)?;
+    let inline = own.inline_bytes(plan);
     let mut pairs = BTreeMap::new();
     for peer in peers(plan, me) {
-        pairs.insert(peer, pair(&device, &buffers, &options, peer, inline).map_err(wrong)?);
+        pairs.insert(peer, pair(device, &buffers, options, peer, inline).map_err(wrong)?);
     }
     let (send, recv) = (buffers.send.remote(), buffers.recv.remote());
     let hello = Hello {
         gid: address.gid,
         lid: address.lid,
         mtu: options.mtu.unwrap_or(port.mtu).min(port.mtu),
-        protocol: protocol(choice.kind).to_owned(),
-        name: format!("{}/{number} of {}", choice.device, world.host()),
+        protocol: own.protocol().to_owned(),
+        name: format!("{} of {here}", own.choice.name()),
         send: (send.address, send.key),
         recv: (recv.address, recv.key),
         numbers: pairs.iter().map(|(peer, pair)| (*peer, numbers(pair))).collect(),
@@ -104,10 +75,6 @@ pub(super) fn join<'p>(
     let said = serde_json::to_vec(&hello).unwrap_or_default();
     let until = Instant::now() + plan.timeout_s.map_or(CONNECT_TIMEOUT, Duration::from_secs);
     let all = world.allgather(&said, Some(until))?;
-    let refused = |exit: Exit, text: String| BackendError::Refused {
-        text: format!("rank {me} on {}: {text}", world.host()),
-        exit,
-    };
     let mut mtu = hello.mtu;
     for (peer, pair) in &mut pairs {
         let theirs: Option<Hello> =
@@ -115,96 +82,28 @@ pub(super) fn join<'p>(
         let garbled = || refused(Exit::Internal, format!("rank {peer} sent no addresses"));
         let theirs = theirs.ok_or_else(garbled)?;
         if theirs.protocol != hello.protocol {
-            let text = format!(
-                "{} has {}, and {} of rank {peer} has {}: these do not reach each other; choose with --ib-dev, --ib-port or --gid-index",
-                hello.name, hello.protocol, theirs.name, theirs.protocol
-            );
-            return Err(refused(Exit::Impossible, text).into());
+            return Err(refused(Exit::Impossible, unlike(&hello, *peer, &theirs)).into());
         }
         let smaller = hello.mtu.min(theirs.mtu);
         mtu = mtu.min(smaller);
-        let link = Link {
-            port: number,
-            gid_index: u8::try_from(choice.gid_index).unwrap_or(0),
-            mtu: smaller,
-            traffic_class: options.traffic_class,
-            service_level: options.service_level,
-            timeout: options.timeout,
-            retries: 7,
-            reads: options.open_reads.unwrap_or(MOST_READS),
-        };
-        connect(pair, &link, me, &theirs).map_err(|error| {
+        connect(pair, &own.link(smaller), me, &theirs).map_err(|error| {
             let (own, other) = (&hello.name, &theirs.name);
             refused(Exit::Library, format!("{own} cannot be connected with {other}: {error}"))
         })?;
     }
     let inline_bytes = pairs.values().next().map_or(0, Pair::inline_bytes);
-    let facts = Some(facts(me, &options, &choice, (number, &port), mtu, address, inline_bytes));
+    let facts = Some(own.facts(me, mtu, inline_bytes));
     let most = port.largest_message as usize;
+    let OpenPort { device, options, .. } = own;
     Ok(Verbs { plan, options, world_rank: me, pairs, buffers, device, most, mtu, facts, stopped })
 }
 
-/// Bytes up to which a message is copied when it is posted, where latency is measured: perftest's (perftest_parameters.h:
-/// DEF_INLINE_WRITE, DEF_INLINE_SEND_RC_UC, DEF_INLINE_SEND_UD). What is read is not copied.
-fn inline_for_latency(options: &VerbsOptions) -> u32 {
-    match (options.verb, options.connection) {
-        (Verb::Write, _) => 220,
-        (Verb::Send, Connection::Ud) => 188,
-        (Verb::Send, _) => 236,
-        (Verb::Read, _) => 0,
-    }
-}
-
-/// The device, port and address of the rank with this number on its host.
-fn choose(wanted: &Wanted, options: &VerbsOptions, local: usize) -> Result<Choice, String> {
-    let devices = machine::rdma(&Root::system());
-    let wanted = machine::Wanted {
-        devices: wanted.devices.clone(),
-        port: options.port.map(u32::from),
-        gid_index: options.gid_index.map(u32::from),
-    };
-    machine::choose(&devices, &wanted, local, None)
-}
-
-/// Binds this thread to the processors next to the device, as far as it may use them. Memory is allocated there, too.
-fn bind(choice: &Choice) {
-    let Some(near) = choice.numa.and_then(|node| machine::of_node(&Root::system(), node)) else {
-        return;
-    };
-    let usable = machine::usable_cores();
-    let cores: Vec<usize> =
-        machine::processor_list(&near).into_iter().filter(|core| usable.contains(core)).collect();
-    bind_to(&cores);
-}
-
-/// The options as far as the device goes.
-fn within(options: &VerbsOptions, limits: &Limits) -> VerbsOptions {
-    let most = limits.open_reads.min(limits.answered_reads).max(1);
-    let most_requests = limits.requests.max(1);
-    let most_completions = (limits.completions / u32::from(options.queue_pairs).max(1)).max(1);
-    VerbsOptions {
-        send_depth: options.send_depth.min(most_requests).min(most_completions),
-        receive_depth: options.receive_depth.min(most_requests).min(most_completions),
-        open_reads: Some(options.open_reads.unwrap_or(MOST_READS).min(most)),
-        ..*options
-    }
-}
-
-/// Our port's address. InfiniBand's within a subnet is the LID.
-fn own_address(
-    device: &Device,
-    choice: &Choice,
-    number: u8,
-    port: &Port,
-) -> Result<Address, VerbsError> {
-    let gid = match port.link_layer {
-        LinkLayer::InfiniBand => None,
-        LinkLayer::Ethernet => {
-            let index = u8::try_from(choice.gid_index).unwrap_or(0);
-            Some(device.gid(number, index)?.octets())
-        }
-    };
-    Ok(Address { gid, lid: port.lid })
+/// Why two ends do not reach each other.
+fn unlike(own: &Hello, peer: usize, theirs: &Hello) -> String {
+    format!(
+        "{} has {}, and {} of rank {peer} has {}: these do not reach each other; choose with --ib-dev, --ib-port or --gid-index",
+        own.name, own.protocol, theirs.name, theirs.protocol
+    )
 }
 
 fn pair(
@@ -267,44 +166,5 @@ fn peers(plan: &Plan, me: usize) -> BTreeSet<usize> {
             .collect(),
         Benchmark::Pairs => (0..plan.ranks()).filter(|rank| *rank != me).collect(),
         Benchmark::Collective(_) => BTreeSet::new(),
-    }
-}
-
-fn protocol(kind: AddressKind) -> &'static str {
-    match kind {
-        AddressKind::InfiniBand { .. } => "InfiniBand",
-        AddressKind::RoceV1 => "RoCE v1",
-        AddressKind::RoceV2Ipv4 | AddressKind::RoceV2Ipv6 | AddressKind::RoceV2LinkLocal => {
-            "RoCE v2"
-        }
-        AddressKind::RoceUnknown => "RoCE",
-    }
-}
-
-fn facts(
-    rank: usize,
-    options: &VerbsOptions,
-    choice: &Choice,
-    (number, port): (u8, &Port),
-    mtu: u32,
-    address: Address,
-    inline_bytes: u32,
-) -> VerbsFacts {
-    VerbsFacts {
-        rank,
-        verb: options.verb,
-        connection: options.connection,
-        device: choice.device.clone(),
-        port: number,
-        gid_index: u8::try_from(choice.gid_index).unwrap_or(0),
-        gid: address.gid.map(|_| choice.address()),
-        lid: port.lid,
-        protocol: protocol(choice.kind).to_owned(),
-        gbps: choice.gbps,
-        mtu,
-        numa: choice.numa,
-        interface: choice.interface.clone(),
-        inline_bytes,
-        why: choice.why.clone(),
     }
 }
