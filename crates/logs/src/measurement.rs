@@ -33,7 +33,7 @@ use busbw_core::{
     Collective, DataType,
     messages::Messages,
     pairs::Pairs,
-    record::{DeviceCounters, Figures, HostCounters, Machine},
+    record::{DeviceCounters, Figures, HostCounters, Machine, VerbsFacts},
 };
 use busbw_library_logs::{failure::FailureFacts, mpi::MpiFacts, nccl::NcclFacts};
 
@@ -92,6 +92,8 @@ pub struct Measurement {
     pub mpi: Vec<MpiFacts>,
     /// Counters of busbw's net plugin, one entry for each process.
     pub paths: Vec<NetStats>,
+    /// The RDMA device of each rank, from a record of the `verbs` backend.
+    pub verbs: Vec<VerbsFacts>,
 }
 
 /// The sizes that a head announces.

@@ -2,8 +2,12 @@
 //! the lowest one that explains the result.
 //! Not the bounds and thresholds (`busbw_hardware::limits`), and not the choice of the algorithm (`choice`).
 
+mod rdma;
+
 use busbw_hardware::{
-    limits::{self, Algorithm, Bottleneck, Judgement, Limit, Load, Rating, Resource},
+    limits::{
+        self, Algorithm, Bottleneck, Judgement, Limit, Load, RankPlacement, Rating, Resource,
+    },
     machine::Machine,
 };
 use busbw_library_logs::nccl::Execution;
@@ -300,14 +304,32 @@ fn point_to_point(context: &Context<'_>, size: u64, busbw: f64) -> (Option<Ceili
     if context.run.test.figure != Figure::PointToPoint {
         return unknown("a bound for a test of both directions or several pairs");
     }
+    if !context.run.verbs.is_empty() && context.machine.is_none() {
+        let machine = match rdma::two_hosts(&context.run.verbs, context.run.hosts) {
+            Ok(machine) => machine,
+            Err(missing) => return unknown(&missing),
+        };
+        return messages(context, &machine, &RankPlacement::new(2, 1), size, busbw);
+    }
     let Some(known) = &context.machine else {
         return unknown("the machine (--machine): what joins the two processes");
     };
     let Some(placement) = known.placement.as_ref().ok().filter(|placed| placed.nodes == 2) else {
         return unknown("whether the two processes were on two hosts (--nodes 2)");
     };
+    messages(context, &known.machine, placement, size, busbw)
+}
+
+/// One way between two hosts of a machine.
+fn messages(
+    context: &Context<'_>,
+    machine: &Machine,
+    placement: &RankPlacement,
+    size: u64,
+    busbw: f64,
+) -> (Option<Ceiling>, Judgement) {
     let direct = Algorithm::Direct;
-    let limit = limits::limit(&known.machine, busbw_core::Collective::SendRecv, direct, placement);
+    let limit = limits::limit(machine, busbw_core::Collective::SendRecv, direct, placement);
     let choice = Choice {
         algorithm: direct,
         basis: Basis::OnlyExplanation,
@@ -316,5 +338,5 @@ fn point_to_point(context: &Context<'_>, size: u64, busbw: f64) -> (Option<Ceili
         unlikely: Vec::new(),
         conditions: Vec::new(),
     };
-    judged(context, &known.machine, &limit, choice, size, busbw)
+    judged(context, machine, &limit, choice, size, busbw)
 }

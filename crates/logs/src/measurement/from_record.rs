@@ -20,7 +20,7 @@ impl Measurement {
         let unsettled = record.unsettled();
         let shown = record.rows.iter().filter(|row| row.shown);
         let pairs = shown.filter_map(|row| Pairs::of_row(&record.run, row)).collect();
-        let Folded { run, library, mpi, net: _, paths, verbs: _, rows, end } = record;
+        let Folded { run, library, mpi, net: _, paths, verbs, rows, end } = record;
         let devices: Vec<Device> = run.devices.into_iter().map(Device::from).collect();
         let first = first_group(&devices);
         let ranks = rows.first().map(|row| row.ranks).or(Some(first.len()));
@@ -86,6 +86,7 @@ impl Measurement {
             library,
             mpi,
             paths,
+            verbs,
         };
         measurement.settle_groups();
         measurement

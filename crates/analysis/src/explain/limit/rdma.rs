@@ -1,0 +1,76 @@
+//! What messages over RDMA are held against: the line rate of the ports that they went through, less the headers of packets.
+//! Not the machine's PCIe slots, which the record of a run does not have.
+
+use busbw_core::record::VerbsFacts;
+use busbw_hardware::machine::{Machine, NicKind, Nics, Node};
+
+/// Two hosts with the slower of the ports, if the ranks' devices are known and messages left them.
+///
+/// # Errors
+/// What is missing for a limit.
+pub(super) fn two_hosts(facts: &[VerbsFacts], hosts: Option<usize>) -> Result<Machine, String> {
+    let one_device = facts.windows(2).all(|pair| pair[0].device == pair[1].device);
+    if hosts == Some(1) && one_device {
+        return Err("a second device: the messages did not leave this one".to_owned());
+    }
+    let rate = facts.iter().map(|facts| facts.gbps).collect::<Option<Vec<f64>>>();
+    let rate = rate.and_then(|rates| rates.into_iter().reduce(f64::min));
+    let Some((rate, first)) = rate.zip(facts.first()) else {
+        return Err("the line rate of the port, which the kernel does not say".to_owned());
+    };
+    let kind = if first.protocol == "InfiniBand" { NicKind::InfiniBand } else { NicKind::Roce };
+    let mtu = facts.iter().map(|facts| facts.mtu).min();
+    let nics = Nics { count: 1, rate: Some(rate), kind, mtu, slot: None, sharing: 1 };
+    let node = Node { gpus: 0, gpu: None, nvlink: None, pcie: None, cpu: None, nics: vec![nics] };
+    Ok(Machine { name: "the ports of this run".to_owned(), nodes: 2, node, sharp: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use busbw_core::plan::{Connection, Verb};
+    use busbw_hardware::limits::{Algorithm, RankPlacement, limit};
+
+    fn port(rank: usize, gbps: Option<f64>) -> VerbsFacts {
+        VerbsFacts {
+            rank,
+            verb: Verb::Write,
+            connection: Connection::Rc,
+            device: "mlx5_0".to_owned(),
+            port: 1,
+            gid_index: 3,
+            gid: None,
+            lid: 0,
+            protocol: "RoCE v2".to_owned(),
+            gbps,
+            mtu: 4096,
+            numa: None,
+            interface: None,
+            inline_bytes: 0,
+            why: String::new(),
+        }
+    }
+
+    #[test]
+    fn the_slower_port_limits() {
+        let ports = [port(0, Some(400.0)), port(1, Some(200.0))];
+        let machine = two_hosts(&ports, Some(2)).unwrap();
+        let direct = limit(
+            &machine,
+            busbw_core::Collective::SendRecv,
+            Algorithm::Direct,
+            &RankPlacement::new(2, 1),
+        );
+        // 25 GB/s of line, of which 4096 of 4178 bytes are data.
+        let bound = direct.payload.unwrap().busbw;
+        assert!((bound - 25.0 * 4096.0 / 4178.0).abs() < 1e-9, "{bound}");
+    }
+
+    #[test]
+    fn what_has_no_limit() {
+        let same = [port(0, Some(400.0)), port(1, Some(400.0))];
+        assert!(two_hosts(&same, Some(1)).unwrap_err().contains("did not leave"));
+        let silent = [port(0, None), port(1, Some(400.0))];
+        assert!(two_hosts(&silent, Some(2)).unwrap_err().contains("line rate"));
+    }
+}
