@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{Device, Known, Measurement, Row, Source, Test, deduction::MAX_RANKS};
 use busbw_core::{
     pairs::Pairs,
-    record::{MOST_BYTES, MOST_EVENTS, Machine, SCHEMA, within},
+    record::{MOST_BYTES, MOST_EVENTS, Machine, SCHEMA, VerbsFacts, within},
 };
 use busbw_library_logs::{failure::FailureFacts, mpi::MpiFacts, nccl::NcclFacts};
 
@@ -81,6 +81,9 @@ pub struct Imported {
     /// See [`Measurement::paths`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<NetStats>,
+    /// See [`Measurement::verbs`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verbs: Vec<VerbsFacts>,
 }
 
 /// What a source says of a run as a whole.
@@ -166,6 +169,7 @@ impl From<Measurement> for Folded {
             library,
             mpi,
             paths,
+            verbs,
         } = measurement;
         Folded {
             run: Imported {
@@ -186,6 +190,7 @@ impl From<Measurement> for Folded {
                 library,
                 mpi,
                 paths,
+                verbs,
             },
             rows,
             pairs,
@@ -228,6 +233,7 @@ impl From<Folded> for Measurement {
             library: run.library,
             mpi: run.mpi,
             paths: run.paths,
+            verbs: run.verbs,
         }
     }
 }
