@@ -10,14 +10,20 @@ mod relay;
 use std::{ffi::OsString, io::Write};
 
 use anyhow::Result;
-use busbw_core::exit::{Exit, ExitError};
+use busbw_core::{
+    Benchmark,
+    exit::{Exit, ExitError},
+};
 use busbw_job::{
     launched::Launched,
     launchers::{job::Job, launcher},
 };
 use busbw_render::answer;
 
-use crate::options::{BenchArguments, Environment, record_place};
+use crate::{
+    network_load::{self, Load},
+    options::{BenchArguments, Environment, record_place},
+};
 
 /// The answer of a command with a `--yes` of its own.
 pub(crate) fn agree() {
@@ -30,6 +36,7 @@ pub(crate) fn agree() {
 /// # Errors
 /// When options exclude each other, or something cannot be opened or started.
 pub fn run(
+    benchmark: Benchmark,
     arguments: &mut BenchArguments,
     environment: &Environment,
     program: &str,
@@ -60,7 +67,10 @@ pub fn run(
         let text = "--repeat starts ranks anew in one job, and pods are one launch: `busbw sweep --launches K` makes K of them";
         return Err(ExitError::new(Exit::Usage, text).into());
     }
-    consent::ask(launcher.as_ref(), &job, launching.kubernetes.yes)?;
+    consent::ask(launcher.as_ref(), &job, launching.yes)?;
+    if let Some(ranks) = job.processes.filter(|_| job.pods.is_none()) {
+        network_load::ask(benchmark, arguments, Load { hosts: job.hosts.0.len(), ranks })?;
+    }
     let record = record_place(arguments, environment);
     relay::run(launcher.as_ref(), &job, arguments, &record, program, args).map(Some)
 }
@@ -90,7 +100,7 @@ pub(crate) fn foresee(
         return Ok(None);
     };
     match job.pods {
-        Some(_) => consent::ask(launcher.as_ref(), &job, launching.kubernetes.yes)?,
+        Some(_) => consent::ask(launcher.as_ref(), &job, launching.yes)?,
         None => drop(launcher.dry_run(&job)?),
     }
     let Some(processes) = job.processes else {

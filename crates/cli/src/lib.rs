@@ -17,6 +17,7 @@ pub mod launcher;
 mod lint_command;
 mod list_command;
 mod man_command;
+mod network_load;
 /// What was asked.
 pub mod options;
 mod output_file;
@@ -45,6 +46,7 @@ use busbw_core::exit::{Exit, ExitError};
 use busbw_job::launchers;
 pub use busbw_runner::embedded::Libraries;
 use busbw_runner::{backend, embedded, launch, request::Request};
+use network_load::Load;
 use options::{Command, Environment};
 
 /// The program: reads the command line, runs, says what went wrong, and exits. It carries busbw's plugins.
@@ -69,7 +71,9 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Bench { benchmark, style, program, mut arguments } => {
             let mut environment = Environment::read(|name| std::env::var(name).ok());
             arguments.complete(&environment).map_err(ExitError::from)?;
-            if let Some(exit) = launcher::run(&mut arguments, &environment, &program, &args)? {
+            if let Some(exit) =
+                launcher::run(benchmark, &mut arguments, &environment, &program, &args)?
+            {
                 return Ok(exit);
             }
             if let (Some(launched), Some(word)) = (&mut environment.launched, &arguments.interface)
@@ -96,6 +100,11 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
             match &environment.launched {
                 None => launch::run(remarked(planned?), environment.alone.as_deref(), &args),
                 Some(launched) if launched.rank == 0 => {
+                    // busbw's own launchers have asked.
+                    if let (false, Ok(request)) = (environment.relayed, &planned) {
+                        let load = Load::of_launched(launched, request.plan.ranks());
+                        network_load::ask(benchmark, &arguments, load)?;
+                    }
                     launch::lead(launched, planned.map(remarked), &args)
                 }
                 Some(launched) => launch::worker(launched, planned, &args),

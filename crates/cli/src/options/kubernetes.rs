@@ -133,9 +133,6 @@ pub struct KubernetesArguments {
     /// Keep the job, its pods and their logs after the run; Ctrl-C deletes them all the same
     #[arg(long, hide_short_help = true)]
     pub keep: bool,
-    /// Ask nothing before pods are made
-    #[arg(long, hide_short_help = true)]
-    pub yes: bool,
 }
 
 impl KubernetesArguments {
@@ -171,7 +168,6 @@ impl KubernetesArguments {
             ("--wait", self.wait.is_some()),
             ("--schedule", self.schedule.is_some()),
             ("--keep", self.keep),
-            ("--yes", self.yes),
         ];
         given.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
     }

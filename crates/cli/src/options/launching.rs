@@ -53,6 +53,9 @@ pub struct LaunchingArguments {
     /// Print the launcher's command, or the manifest, instead of running it
     #[arg(long = "dry-run", help_heading = "Ranks")]
     pub dry_run: bool,
+    /// Ask nothing before pods are made, or another host's RDMA links are filled by pairs
+    #[arg(long, hide_short_help = true, help_heading = "Ranks")]
+    pub yes: bool,
     /// Pods of a cluster.
     #[command(flatten)]
     pub kubernetes: KubernetesArguments,
