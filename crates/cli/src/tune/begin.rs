@@ -1,14 +1,17 @@
 //! The first launch of a tuning, and the searches that follow from what it says.
 //! Not the launches that these ask for (`conduct`).
 
-use std::{collections::BTreeMap, ffi::OsString};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+};
 
 use anyhow::{Context, Result};
 use busbw_analysis::explain::{self, Hardware};
 use busbw_core::{
     exit::{Exit, ExitError},
     finding::{Finding, Severity},
-    record::Folded,
+    record::{Device, Folded},
 };
 use busbw_library_logs::nccl::{NcclFacts, Transport};
 use busbw_logs::measurement::Measurement;
@@ -32,6 +35,8 @@ const ENVIRONMENT_SHARE: f64 = 0.5;
 const BY_CALL_SHARE: f64 = 0.3;
 /// The values that the user lists, by name.
 type Listed = BTreeMap<String, Vec<Option<String>>>;
+/// nccl-tests' variable that splits ranks into communicators.
+const SPLIT: &str = "NCCL_TESTS_SPLIT";
 /// The variable that selects a net plugin.
 const NET_PLUGIN: &str = "NCCL_NET_PLUGIN";
 
@@ -160,7 +165,8 @@ fn nearest(weights: Vec<(Call, f64)>, calls: &[Call]) -> Vec<(Call, f64)> {
     all
 }
 
-/// What the first launch gave, and where NCCL joins ranks of a node past the network, what the network alone gives.
+/// What the first launch gave, and where NCCL joins ranks of a node past the network, what the inside of the nodes gives by
+/// itself, and the network alone.
 fn parts(job: &mut Job<'_>, first: &[Folded], here: &Here) -> Result<Vec<Part>> {
     let said = |records: &[Folded]| -> Vec<String> {
         records.iter().map(|record| explain::summary(record.clone(), None)).collect()
@@ -173,15 +179,39 @@ fn parts(job: &mut Job<'_>, first: &[Folded], here: &Here) -> Result<Vec<Part>> 
     if here.nccl.is_none() || !joins {
         return Ok(vec![as_it_is]);
     }
-    let off = |name: &str| Assignment { name: name.to_owned(), value: Some("1".to_owned()) };
-    let sets = vec![off("NCCL_P2P_DISABLE"), off("NCCL_SHM_DISABLE")];
-    let launched = job.launch(&sets, &[], BATCHES)?;
-    let failed = launched.launches.iter().find_map(|one| one.failure.as_ref());
-    let said = match failed {
-        Some((_, text)) => vec![format!("it failed: {text}")],
-        None => said(&trial::records(launched.launches)),
+    let mut part = |name: &str, sets: &[(&str, &str)]| -> Result<Part> {
+        let set = |(name, value): &(&str, &str)| Assignment {
+            name: (*name).to_owned(),
+            value: Some((*value).to_owned()),
+        };
+        let sets: Vec<Assignment> = sets.iter().map(set).collect();
+        let launched = job.launch(&sets, &[], BATCHES)?;
+        let failed = launched.launches.iter().find_map(|one| one.failure.as_ref());
+        let said = match failed {
+            Some((_, text)) => vec![format!("it failed: {text}")],
+            None => said(&trial::records(launched.launches)),
+        };
+        Ok(Part { name: name.to_owned(), sets, said })
     };
-    Ok(vec![as_it_is, Part { name: "the network alone".to_owned(), sets, said }])
+    let mut parts = vec![as_it_is];
+    if let Some(by_node) = first.first().and_then(|record| by_node(&record.run.devices)) {
+        parts.push(part("the inside of each node", &[(SPLIT, by_node.as_str())])?);
+    }
+    parts.push(part("the network alone", &[("NCCL_P2P_DISABLE", "1"), ("NCCL_SHM_DISABLE", "1")])?);
+    Ok(parts)
+}
+
+/// The split into a communicator for each node, where nodes have two ranks or more, as many each, in blocks.
+fn by_node(devices: &[Device]) -> Option<String> {
+    let first = devices.first()?;
+    let each = devices.iter().take_while(|device| device.host == first.host).count();
+    let nodes: Vec<&[Device]> = devices.chunks(each).collect();
+    let alike = |node: &&[Device]| {
+        node.len() == each && node.iter().all(|device| device.host == node[0].host)
+    };
+    let distinct: BTreeSet<&str> = nodes.iter().map(|node| node[0].host.as_str()).collect();
+    let is_even = nodes.iter().all(alike) && distinct.len() == nodes.len();
+    (each > 1 && nodes.len() > 1 && is_even).then(|| format!("DIV {each}"))
 }
 
 /// What is wrong with the runs of these records: findings that cost speed or spoil data.
@@ -245,5 +275,34 @@ fn add_plugin(here: &mut Here, job: &Job<'_>, listed: &mut Listed) {
             listed.insert(NET_PLUGIN.to_owned(), vec![value]);
         }
         Err(error) => say(&format!("busbw's net plugin is not tried: {error:#}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn devices(hosts: &str) -> Vec<Device> {
+        let device = |(rank, host): (usize, char)| Device {
+            rank,
+            group: 0,
+            pid: 1,
+            host: host.to_string(),
+            device: 0,
+            address: String::new(),
+            name: String::new(),
+            bound: None,
+        };
+        hosts.chars().enumerate().map(device).collect()
+    }
+
+    #[test]
+    fn nodes_by_themselves() {
+        assert_eq!(by_node(&devices("aabb")).as_deref(), Some("DIV 2"));
+        assert_eq!(by_node(&devices("aaabbbccc")).as_deref(), Some("DIV 3"));
+        // One node, one rank each, uneven nodes, ranks that take turns.
+        for hosts in ["aa", "ab", "aab", "abab", "aabbaa", "aabc", ""] {
+            assert_eq!(by_node(&devices(hosts)), None, "{hosts}");
+        }
     }
 }
