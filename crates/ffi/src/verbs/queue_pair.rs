@@ -333,10 +333,10 @@ impl QueuePair {
     /// # Errors
     /// The queue is full, or the bytes do not lie within the memory.
     #[inline]
-    pub fn post<'r>(
+    pub fn post(
         &mut self,
         memory: usize,
-        requests: impl IntoIterator<Item = &'r Request>,
+        requests: impl IntoIterator<Item = Request>,
     ) -> Result<(), VerbsError> {
         let region = self.regions.get(memory).ok_or(VerbsError::Misuse("no such memory"))?;
         let (mut list, mut pieces) = (mem::take(&mut self.list), mem::take(&mut self.pieces));
@@ -353,7 +353,7 @@ impl QueuePair {
                     Work::Write(..) => opcode::WRITE,
                     Work::Read(..) => opcode::READ,
                 },
-                flags: self.flags(request),
+                flags: self.flags(&request),
                 immediate: match request.work {
                     Work::Signal(number) => number.to_be(),
                     _ => 0,

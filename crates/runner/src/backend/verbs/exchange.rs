@@ -5,13 +5,13 @@
 use std::{ops::Range, time::Instant};
 
 use busbw_core::plan::VerbsOptions;
-use busbw_ffi::verbs::{MOST_LISTED, Request, VerbsError};
+use busbw_ffi::verbs::{Request, VerbsError};
 
 use super::{
     buffers::HEADROOM,
     pair::Pair,
     signals::Signal,
-    wait::{SETTLED, Waits},
+    wait::{POLLS_PER_EVENT_CHECK, SETTLED, Waits},
 };
 use crate::backend::BackendError;
 
@@ -126,7 +126,7 @@ impl Pair {
             limit = stream.out;
         }
         let mut patience = waits.patience();
-        let mut silent_since: Option<Instant> = None;
+        let (mut idle, mut silent_since): (u32, Option<Instant>) = (0, None);
         while done < stream.out || received < stream.back {
             let before = (sent, done, received);
             let wrong = |error| waits.failed(error);
@@ -156,7 +156,8 @@ impl Pair {
                 patience.rest(|| vec![self.peer])?;
             } else {
                 patience.rest(|| vec![self.peer])?;
-                if done < stream.out || received < stream.back {
+                idle = idle.wrapping_add(1);
+                if idle.is_multiple_of(POLLS_PER_EVENT_CHECK) {
                     waits.device.events().map_err(wrong)?;
                 }
             }
@@ -187,32 +188,25 @@ impl Pair {
         // A window's time ends with a completion of its own.
         let share = stream.window / spread.ways;
         let every = u64::from(options.signal_every).min(depth).min(share).max(1);
-        let base = self.base();
-        let mut list: [Option<Request>; MOST_LISTED] = [const { None }; MOST_LISTED];
+        let (verb, remote, (memory, base)) = (self.verb, self.remote, self.own_memory());
         while sent < limit {
             let at = spread.way(sent);
             let count = (spread.listed - sent % spread.listed).min(limit - sent);
-            let last = spread.share(limit, at);
-            let Some(way) = self.ways.get(at) else { break };
+            let Some(way) = self.ways.get_mut(at) else { break };
             if way.posted + count - way.done > depth {
                 break;
             }
-            let posted = way.posted;
-            let mut memory = 0;
-            for (place, request) in list.iter_mut().enumerate().take(count as usize) {
-                let index = sent + place as u64;
-                let number = posted + place as u64 + 1;
-                let (work, of) = self.work(stream.part(index));
-                memory = of;
-                *request = Some(Request {
+            let (posted, last) = (way.posted, spread.share(limit, at));
+            let requests = (0..count).map(|place| {
+                let (index, number) = (sent + place, posted + place + 1);
+                Request {
                     id: (at as u64) << COUNT_BITS | number,
-                    work,
+                    work: remote.work(verb, stream.part(index)),
                     range: stream.range(index, base),
                     signaled: number.is_multiple_of(every) || number == last,
-                });
-            }
-            let Some(way) = self.ways.get_mut(at) else { break };
-            way.pair.post(memory, list.iter().take(count as usize).flatten())?;
+                }
+            });
+            way.pair.post(memory, requests)?;
             way.posted += count;
             sent += count;
         }

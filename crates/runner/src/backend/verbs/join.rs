@@ -15,7 +15,7 @@ use busbw_ffi::verbs::{Address, Device, Endpoint, Link, RemoteMemory, VerbsError
 use busbw_job::world::World;
 use serde::{Deserialize, Serialize};
 
-use super::{Buffers, OpenPort, Pair, Verbs, Wanted};
+use super::{Buffers, OpenPort, Pair, Verbs, Wanted, pair::Remote};
 use crate::backend::{BackendError, RunError};
 
 /// How long ranks wait for each other's addresses, without `-T`.
@@ -149,8 +149,7 @@ fn connect(pair: &mut Pair, link: &Link, me: usize, theirs: &Hello) -> Result<()
         way.pair.connect(link, sequence(me, peer, place + 1), &end(place + 1)?)?;
     }
     let memory = |(address, key)| RemoteMemory { address, key };
-    pair.remote_send = memory(theirs.send);
-    pair.remote_recv = memory(theirs.recv);
+    pair.remote = Remote { send: memory(theirs.send), recv: memory(theirs.recv) };
     Ok(())
 }
 

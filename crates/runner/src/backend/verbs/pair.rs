@@ -40,8 +40,26 @@ pub(super) struct Pair {
     pub(super) send_memory: usize,
     pub(super) recv_memory: usize,
     /// The other end's buffers.
-    pub(super) remote_send: RemoteMemory,
-    pub(super) remote_recv: RemoteMemory,
+    pub(super) remote: Remote,
+}
+
+/// The other end's buffers: what it sends from, and where it receives.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Remote {
+    pub(super) send: RemoteMemory,
+    pub(super) recv: RemoteMemory,
+}
+
+impl Remote {
+    /// What moves a message whose part of the buffers begins at `offset`.
+    #[inline]
+    pub(super) fn work(self, verb: Verb, offset: usize) -> Work {
+        match verb {
+            Verb::Write => Work::Write(self.recv, HEADROOM + offset),
+            Verb::Read => Work::Read(self.send, offset),
+            Verb::Send => Work::Send,
+        }
+    }
 }
 
 /// The service of a kind of connection.
@@ -85,8 +103,7 @@ impl Pair {
             came,
             send_memory,
             recv_memory,
-            remote_send: RemoteMemory::default(),
-            remote_recv: RemoteMemory::default(),
+            remote: Remote::default(),
         })
     }
 
@@ -95,18 +112,12 @@ impl Pair {
         self.ways.first().map_or(0, |way| way.pair.sizes().inline_bytes)
     }
 
-    /// What moves a message whose part of the buffers begins at `offset`, and which of our memory it uses.
-    pub(super) fn work(&self, offset: usize) -> (Work, usize) {
+    /// Which of our memory messages use, and where it begins.
+    pub(super) fn own_memory(&self) -> (usize, usize) {
         match self.verb {
-            Verb::Write => (Work::Write(self.remote_recv, HEADROOM + offset), self.send_memory),
-            Verb::Read => (Work::Read(self.remote_send, offset), self.recv_memory),
-            Verb::Send => (Work::Send, self.send_memory),
+            Verb::Read => (self.recv_memory, HEADROOM),
+            Verb::Write | Verb::Send => (self.send_memory, 0),
         }
-    }
-
-    /// Where our memory begins that [`Pair::work`] uses.
-    pub(super) fn base(&self) -> usize {
-        if self.verb == Verb::Read { HEADROOM } else { 0 }
     }
 
     /// Forgets the counts of the last batch.

@@ -27,6 +27,32 @@ pub(super) struct PingPong {
     pub(super) untimed: u64,
 }
 
+/// The times of round trips, with one look at the clock each, as in perftest.
+struct Laps {
+    last: Instant,
+    untimed: usize,
+    times: Vec<Duration>,
+}
+
+impl Laps {
+    fn new(trips: &PingPong) -> Laps {
+        let times = Vec::with_capacity(if trips.begins { trips.trips as usize } else { 0 });
+        Laps { times, untimed: trips.untimed as usize, last: Instant::now() }
+    }
+
+    #[inline]
+    fn lap(&mut self) {
+        let now = Instant::now();
+        self.times.push(now.duration_since(self.last));
+        self.last = now;
+    }
+
+    fn timed(mut self) -> Vec<Duration> {
+        self.times.drain(..self.untimed.min(self.times.len()));
+        self.times
+    }
+}
+
 impl Pair {
     /// Runs it. Returns the time of each timed round trip at the end that begins.
     pub(super) fn ping_pong(
@@ -61,23 +87,20 @@ impl Pair {
         buffers.recv.set_byte(HEADROOM + at, counted(theirs, trips.trips, 0).wrapping_sub(1));
         self.signal(Signal::Ready, waits)?;
         self.expect(Signal::Ready, waits)?;
-        let mut times = Vec::with_capacity(trips.trips as usize);
+        let mut laps = Laps::new(trips);
         for trip in 0..trips.trips {
-            let begun = trips.begins.then(Instant::now);
             let expected = counted(theirs, trips.trips, trip);
             if !trips.begins {
                 self.await_byte(buffers, HEADROOM + at, expected, waits)?;
             }
             buffers.send.set_byte(at, counted(own, trips.trips, trip));
             self.post_one(trips.bytes, waits)?;
-            if let Some(begun) = begun {
+            if trips.begins {
                 self.await_byte(buffers, HEADROOM + at, expected, waits)?;
-                if trip >= trips.untimed {
-                    times.push(begun.elapsed());
-                }
+                laps.lap();
             }
         }
-        Ok(times)
+        Ok(laps.timed())
     }
 
     #[inline]
@@ -105,16 +128,15 @@ impl Pair {
         self.post_receives(trips.bytes, first).map_err(|error| waits.failed(error))?;
         self.signal(Signal::Ready, waits)?;
         self.expect(Signal::Ready, waits)?;
-        let mut times = Vec::with_capacity(trips.trips as usize);
+        let mut laps = Laps::new(trips);
         let mut opened = first;
-        for trip in 0..trips.trips {
-            let begun = trips.begins.then(Instant::now);
+        for _ in 0..trips.trips {
             if trips.begins {
                 self.post_one(trips.bytes, waits)?;
             }
             self.await_message(waits)?;
-            if let Some(begun) = begun.filter(|_| trip >= trips.untimed) {
-                times.push(begun.elapsed());
+            if trips.begins {
+                laps.lap();
             }
             if opened < trips.trips {
                 self.post_receives(trips.bytes, 1).map_err(|error| waits.failed(error))?;
@@ -124,7 +146,7 @@ impl Pair {
                 self.post_one(trips.bytes, waits)?;
             }
         }
-        Ok(times)
+        Ok(laps.timed())
     }
 
     #[inline]
@@ -147,24 +169,21 @@ impl Pair {
         trips: &PingPong,
         waits: &Waits<'_>,
     ) -> Result<Vec<Duration>, BackendError> {
-        let mut times = Vec::with_capacity(trips.trips as usize);
-        for trip in 0..trips.trips {
-            let begun = Instant::now();
+        let mut laps = Laps::new(trips);
+        for _ in 0..trips.trips {
             self.post_one(trips.bytes, waits)?;
-            if trip >= trips.untimed {
-                times.push(begun.elapsed());
-            }
+            laps.lap();
         }
-        Ok(times)
+        Ok(laps.timed())
     }
 
     /// Posts a message on the first queue pair and waits until it has completed.
     #[inline]
     fn post_one(&mut self, bytes: usize, waits: &Waits<'_>) -> Result<(), BackendError> {
-        let ((work, memory), base) = (self.work(0), self.base());
+        let (work, (memory, base)) = (self.remote.work(self.verb, 0), self.own_memory());
         let request = Request { id: 0, work, range: base..base + bytes, signaled: true };
         let posted = match self.ways.first_mut() {
-            Some(way) => way.pair.post(memory, [&request]),
+            Some(way) => way.pair.post(memory, [request]),
             None => Err(VerbsError::Misuse("no queue pair")),
         };
         posted.map_err(|error| waits.failed(error))?;

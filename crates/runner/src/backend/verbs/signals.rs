@@ -81,7 +81,7 @@ impl Signals {
         // Those before it have long completed: the other end has answered them.
         self.sent.poll(|_| {})?;
         let work = Work::Signal(signal.number());
-        self.pair.post(self.memory, &[Request { id: 0, work, range: 0..0, signaled: true }])
+        self.pair.post(self.memory, [Request { id: 0, work, range: 0..0, signaled: true }])
     }
 
     /// Looks for signals. Returns the oldest that was not taken.

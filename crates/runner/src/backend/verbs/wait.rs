@@ -14,7 +14,7 @@ use crate::backend::{
 /// Polls without a yield, some milliseconds. perftest never yields; a rank that shares its core must, in the end.
 const POLLS_BEFORE_YIELD: u32 = 20_000;
 /// Polls between two looks at the device's events.
-const POLLS_PER_EVENT_CHECK: u32 = 4096;
+pub(super) const POLLS_PER_EVENT_CHECK: u32 = 4096;
 /// Silence after which a message of an unreliable connection is lost: the other end would have answered long ago.
 const LOST: Duration = Duration::from_secs(5);
 
