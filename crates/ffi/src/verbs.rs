@@ -2,6 +2,7 @@
 //! Not which device or how it is used (`busbw-runner`, backend `verbs`); reading /sys needs none of this.
 
 mod abi;
+mod connection;
 mod device;
 mod error;
 mod library;
@@ -9,11 +10,10 @@ mod memory;
 mod queue;
 mod queue_pair;
 
+pub use connection::{Address, Endpoint, Link};
 pub use device::{Device, Limits, LinkLayer, Port};
 pub use error::VerbsError;
 pub use library::Verbs;
 pub use memory::{Region, RemoteMemory};
 pub use queue::{Completed, CompletionQueue};
-pub use queue_pair::{
-    Address, Endpoint, Link, MOST_LISTED, QueuePair, Request, Service, Sizes, Work,
-};
+pub use queue_pair::{MOST_LISTED, QueuePair, Request, Service, Sizes, Work};
