@@ -201,7 +201,7 @@ fn memory_errors(gpu: &Gpu, name: &str) -> Vec<Finding> {
         } else if rows.uncorrectable + rows.correctable > 0 {
             let (bad, worn) = (rows.uncorrectable, rows.correctable);
             let seen = format!(
-                "{bad} memory rows replaced after uncorrected errors, {worn} after corrected ones"
+                "memory rows that were replaced: {bad} after uncorrected errors, {worn} after corrected ones"
             );
             findings.push(ABOUT.note(name, seen, confirm));
         }

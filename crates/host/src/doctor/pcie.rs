@@ -121,7 +121,11 @@ fn judge(
     }
     if let Some(replays) = gpu.and_then(|gpu| gpu.pcie_replays.value()).filter(|count| **count > 0)
     {
-        findings.push(ABOUT.note(name, format!("{replays} PCIe packets were replayed"), confirm));
+        findings.push(ABOUT.note(
+            name,
+            format!("PCIe packets that were replayed: {replays}"),
+            confirm,
+        ));
     }
     findings
 }
