@@ -29,6 +29,7 @@ mod osu;
 mod pairs;
 mod pods;
 mod processes;
+mod rdma;
 mod report;
 mod sweep;
 mod topo;
