@@ -64,7 +64,7 @@ name="a link is cut in mid-run: the run ends, says which rank, and keeps its row
 meet || exit 1
 MASTER_PORT=$((MASTER_PORT + 1))
 begun=$(date +%s)
-timeout -s KILL 90 busbw bw $rdma -b 64 -e 64K -f 1024 -n 1000000 -W 64 --record /tmp/cut --seconds 0 >"$out" 2>"$err" </dev/null &
+timeout -s KILL 90 busbw bw $rdma -b 64 -e 1M -f 16384 -n 40 -W 64 --record /tmp/cut >"$out" 2>"$err" </dev/null &
 run=$!
 if first; then
   # Rows of small sizes come first; the last size does not end by itself.

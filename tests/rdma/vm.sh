@@ -213,18 +213,23 @@ while [ "$link" -lt "$LINKS" ]; do
   rdma link add "rxe$link" type rxe netdev "d$link"
   link=$((link + 1))
 done
-# Where the other one's message waits.
+# How often each has come to `meet`, told again and again: a single message may be lost with its connection.
 mkdir -p /tmp/meet
-(while true; do nc -l -p 999 -w 5 >/tmp/meet.new 2>/dev/null; [ ! -s /tmp/meet.new ] || touch "/tmp/meet/$(cat /tmp/meet.new)"; done) &
+echo 0 >/tmp/meet/mine
+echo 0 >/tmp/meet/theirs
+(while true; do nc -l -p 999 -w 5 >/tmp/meet/new 2>/dev/null; ! grep -q '^[0-9]' /tmp/meet/new || mv /tmp/meet/new /tmp/meet/theirs; done) &
+(while true; do nc -w 2 "10.0.0.$((2 - VM))" 999 </tmp/meet/mine >/dev/null 2>&1; sleep 0.5; done) &
+# The other one may not have heard of the last one yet.
+trap 'sleep 5' EXIT
 met=0
-# Waits until the other one comes here too, at most $1 (60) s.
+# Waits until the other one comes here too, at most $1 (120) s.
 meet() {
   met=$((met + 1))
+  echo "$met" >/tmp/meet/said && mv /tmp/meet/said /tmp/meet/mine
   tries=0
-  until [ -e "/tmp/meet/$met" ] && [ -e "/tmp/meet/said$met" ]; do
-    [ -e "/tmp/meet/said$met" ] || { echo "$met" | nc -w 2 "10.0.0.$((2 - VM))" 999 >/dev/null 2>&1 && touch "/tmp/meet/said$met"; }
+  until [ "$(cat /tmp/meet/theirs)" -ge "$met" ]; do
     tries=$((tries + 1))
-    [ "$tries" -lt "$((${1:-60} * 5))" ] || { echo "the other virtual machine did not come"; return 1; }
+    [ "$tries" -lt "$((${1:-120} * 5))" ] || { echo "the other virtual machine did not come"; return 1; }
     sleep 0.2
   done
 }
