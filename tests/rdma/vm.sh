@@ -4,12 +4,18 @@
 #   vm.sh build                   makes kernel, modules and base system, once, in a cache; prints its folder
 #   vm.sh run SCRIPT FILE...      boots, runs SCRIPT (sh) with FILEs in /w beside it, and prints what it prints; its exit code is the
 #                                 script's, 124 after LIMIT (300) s. Programs among the FILEs get their libraries.
+#   vm.sh pair SCRIPT FILE...     boots two of them, two hosts joined by LINKS (2) links; each runs SCRIPT, with its number (0, 1) in VM.
+#                                 Link L is the interface dL with the RDMA device rxeL, 10.0.L.1 in VM 0 and 10.0.L.2 in VM 1, and
+#                                 `meet` waits in the one for the other. Prints what both print, `0| ` or `1| ` before each line; the
+#                                 exit code is the higher one.
+# The links are Unix sockets in a temporary folder: nothing listens on this machine. CPUS and MEMORY are for one virtual machine.
 # Needs root, once, for packages. Not the tests (tests/rdma.sh).
 set -euo pipefail
+work= codes=()
 cache=${BUSBW_RDMA_CACHE:-${XDG_CACHE_HOME:-/var/cache}/busbw-rdma}
 limit=${LIMIT:-300}
 # What the virtual machine loads, with what these depend on. rdma_rxe needs crc32_generic, which nothing names.
-modules=(crc32_generic configfs ipv6 veth ib_uverbs rdma_ucm rdma_rxe sch_netem sch_tbf sch_htb cls_u32 dummy virtio_net nf_tables)
+modules=(crc32_generic configfs ipv6 veth ib_uverbs rdma_ucm rdma_rxe sch_netem sch_tbf sch_htb cls_u32 dummy virtio_pci virtio_net nf_tables)
 packages=(qemu-system-x86 ibverbs-utils dash busybox-static rdma-core ibverbs-providers librdmacm1 perftest iproute2 kmod cpio)
 
 say() { echo "tests/rdma/vm.sh: $*" >&2; }
@@ -23,7 +29,8 @@ build() {
   image=$(apt-cache depends linux-image-amd64 | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
   [ -n "$image" ] || { say "Debian's package lists name no kernel: apt-get update"; exit 5; }
   version=${image#linux-image-}
-  folder=$cache/$version
+  # What is in it is told by its name: two versions of this file share a cache.
+  folder=$cache/$version-$({ echo "${modules[@]}" "${packages[@]}"; declare -f base put; } | cksum | cut -d ' ' -f 1)
   if [ ! -e "$folder/ready" ]; then
     work=$(mktemp -d)
     trap 'rm -rf "$work"' RETURN
@@ -94,12 +101,12 @@ put() {
   done
 }
 
-run() {
-  local script=$1 folder work file code
+# initrd SCRIPT FILE... to $work/initrd, with the kernel's folder in $folder.
+initrd() {
+  local script=$1 file
   shift
-  folder=$(build)
-  work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
+  # Not in its own subshell's exit code alone: `build` says why it failed.
+  folder=$(build) || exit $?
   mkdir -p "$work/root/w"
   cp "$script" "$work/root/w/script"
   for file in "$@"; do
@@ -107,20 +114,132 @@ run() {
   done
   (cd "$work/root" && find . | cpio -o -H newc --quiet) | gzip -1 >"$work/files.gz"
   cat "$folder/base.gz" "$work/files.gz" >"$work/initrd"
-  code=0
-  timeout "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -m "${MEMORY:-3000}" -smp "${CPUS:-2}" -nographic -no-reboot -net none \
-    -kernel "$folder/vmlinuz" -initrd "$work/initrd" -append "console=ttyS0 quiet panic=1 loglevel=3" </dev/null >"$work/out" 2>&1 || code=$?
-  tr -d '\r' <"$work/out" | sed -n '/^@@exit /!p' | sed 's/\x1b\[[0-9;?]*[a-zA-Z]//g; s/\x1bc//g'
+}
+
+# machine CPUS MEMORY WORDS OUT OPTION...: boots one, with WORDS on the kernel's command line, which the shell of `/init` has as variables.
+machine() {
+  local cpus=$1 memory=$2 words=$3 out=$4
+  shift 4
+  exec timeout -k 5 "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -m "${MEMORY:-$memory}" -smp "${CPUS:-$cpus}" -nographic -no-reboot \
+    -kernel "$folder/vmlinuz" -initrd "$work/initrd" -append "console=ttyS0 quiet panic=1 loglevel=3 $words" "$@" </dev/null >"$out" 2>&1
+}
+
+# printed OUT: what the script printed.
+printed() {
+  # SeaBIOS, the kernel's last line and what moves a cursor are not of the script.
+  tr -d '\r' <"$1" | sed 's/\x1b\[[0-9;?]*[a-zA-Z]//g; s/\x1bc//g; /^@@exit /d; /^SeaBIOS (version/d; /^Booting from ROM/d; /reboot: Power down$/d'
+}
+
+# ended CODE OUT WHICH: the exit code, of the script where the virtual machine itself ended well.
+ended() {
+  local code=$1
   if [ "$code" != 0 ]; then
-    say "the virtual machine ended with $code"
-    exit "$code"
+    say "virtual machine$3 ended with $code"
+    return "$code"
   fi
-  code=$(tr -d '\r' <"$work/out" | sed -n 's/^@@exit \([0-9]*\)$/\1/p' | tail -n 1)
-  exit "${code:-1}"
+  code=$(tr -d '\r' <"$2" | sed -n 's/^@@exit \([0-9]*\)$/\1/p' | tail -n 1)
+  [ -n "$code" ] || say "virtual machine$3 ended before its script"
+  return "${code:-1}"
+}
+
+run() {
+  local folder code=0
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  initrd "$@"
+  (machine 2 3000 "" "$work/out" -net none) || code=$?
+  printed "$work/out"
+  code_of=0
+  ended "$code" "$work/out" "" || code_of=$?
+  exit "$code_of"
+}
+
+pair() {
+  local folder link vm code worst=0 links=${LINKS:-2} options waited
+  local -a pids=()
+  work=$(mktemp -d)
+  # Both end with this script, however it ends.
+  trap 'kill "${pids[@]}" 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$work"' EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+  { joined; cat "$1"; } >"$work/script"
+  shift
+  initrd "$work/script" "$@"
+  for vm in 0 1; do
+    options=(-nic none)
+    for ((link = 0; link < links; link++)); do
+      if [ "$vm" = 0 ]; then
+        options+=(-netdev "stream,id=n$link,server=on,addr.type=unix,addr.path=$work/link$link")
+      else
+        # Who connects finds the socket or ends.
+        for ((waited = 0; waited < 300; waited++)); do
+          [ ! -S "$work/link$link" ] || break
+          sleep 0.1
+        done
+        options+=(-netdev "stream,id=n$link,server=off,addr.type=unix,addr.path=$work/link$link")
+      fi
+      options+=(-device "virtio-net-pci,netdev=n$link,mac=52:54:00:00:0$link:0$vm,romfile=")
+    done
+    machine 1 1500 "VM=$vm LINKS=$links" "$work/out$vm" "${options[@]}" &
+    pids[vm]=$!
+  done
+  for vm in 0 1; do
+    code=0
+    wait "${pids[vm]}" || code=$?
+    codes[vm]=$code
+  done
+  pids=()
+  for vm in 0 1; do
+    printed "$work/out$vm" | sed "s/^/$vm| /"
+    code=0
+    ended "${codes[vm]}" "$work/out$vm" " $vm" || code=$?
+    [ "$code" -le "$worst" ] || worst=$code
+  done
+  exit "$worst"
+}
+
+# joined: what each of two virtual machines does before its script.
+joined() {
+  cat <<'JOINED'
+hostname "vm$VM"
+link=0
+while [ "$link" -lt "$LINKS" ]; do
+  # The kernel numbers interfaces as it finds them; the address tells which is which.
+  for path in /sys/class/net/*; do
+    [ "$(cat "$path/address")" != "52:54:00:00:0$link:0$VM" ] || ip link set "$(basename "$path")" name "d$link"
+  done
+  ip addr add "10.0.$link.$((VM + 1))/24" dev "d$link"
+  ip link set "d$link" up
+  rdma link add "rxe$link" type rxe netdev "d$link"
+  link=$((link + 1))
+done
+# How often each has come to `meet`, told again and again: a single message may be lost with its connection.
+mkdir -p /tmp/meet
+echo 0 >/tmp/meet/mine
+echo 0 >/tmp/meet/theirs
+(while true; do nc -l -p 999 -w 5 >/tmp/meet/new 2>/dev/null; ! grep -q '^[0-9]' /tmp/meet/new || mv /tmp/meet/new /tmp/meet/theirs; done) &
+(while true; do nc -w 2 "10.0.0.$((2 - VM))" 999 </tmp/meet/mine >/dev/null 2>&1; sleep 0.5; done) &
+# The other one may not have heard of the last one yet.
+trap 'sleep 5' EXIT
+met=0
+# Waits until the other one comes here too, at most $1 (120) s.
+meet() {
+  met=$((met + 1))
+  echo "$met" >/tmp/meet/said && mv /tmp/meet/said /tmp/meet/mine
+  tries=0
+  until [ "$(cat /tmp/meet/theirs)" -ge "$met" ]; do
+    tries=$((tries + 1))
+    [ "$tries" -lt "$((${1:-120} * 5))" ] || { echo "the other virtual machine did not come"; return 1; }
+    sleep 0.2
+  done
+}
+meet || exit 1
+JOINED
 }
 
 case ${1:-} in
   build) build ;;
   run) shift && run "$@" ;;
-  *) sed -n '4,7s/^# //p' "$0" >&2 && exit 2 ;;
+  pair) shift && pair "$@" ;;
+  *) sed -n '4,12s/^# //p' "$0" >&2 && exit 2 ;;
 esac

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# RDMA without RDMA hardware: busbw's verbs backend over soft RoCE, in a virtual machine and between two of them. Each check is
+# one line with its number; the first that fails ends it, with its output. Under four minutes on two idle cores.
+#   tests/rdma.sh BUSBW           verbs, connections, what is refused, bad input, two hosts, loss, a link cut in mid-run
+#   tests/rdma.sh BUSBW --long    beside perftest instead, in turns (tests/rdma/perftest.sh); RUNS (10) a side
+# Exit codes: 0, 1 a check failed, 5 there is no QEMU or no kernel and neither can be had. What it shows holds for any RDMA
+# device, but no figure: packets go one by one through an emulated processor.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+[ -x "${1:-}" ] || { sed -n '4,5s/^# //p' "$0" >&2; exit 2; }
+busbw=$(realpath "$1")
+# What is called busbw there.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp "$busbw" "$work/busbw"
+number=0
+
+tests/rdma/vm.sh build >/dev/null || exit $?
+
+# judge CODE: numbers the checks of one script.
+judge() {
+  local line
+  while IFS= read -r line; do
+    line=${line#[01]| }
+    case $line in
+      "ok: "*) number=$((number + 1)); printf 'ok %3d  %s\n' "$number" "${line#ok: }" ;;
+    esac
+  done <"$work/out"
+  [ "$1" = 0 ] && return
+  grep -vE '^([01]\| )?(ok: .*)?$' "$work/out"
+  echo "failed after $number checks (exit $1)"
+  exit 1
+}
+
+if [ "${2:-}" = --long ]; then
+  sed "s/^RUNS=.*/RUNS=${RUNS:-10}/" tests/rdma/perftest.sh >"$work/script"
+  echo "# busbw beside perftest over soft RoCE, in turns, ${RUNS:-10} runs a side; $(nproc) cores, load before: $(cut -d ' ' -f 1-3 /proc/loadavg)"
+  LIMIT=${LIMIT:-14400} tests/rdma/vm.sh run "$work/script" "$work/busbw" || exit 1
+  echo "# load after: $(cut -d ' ' -f 1-3 /proc/loadavg)"
+  exit
+fi
+
+code=0
+LIMIT=${LIMIT:-600} tests/rdma/vm.sh run tests/rdma/alone.sh "$work/busbw" tests/rdma/checks.sh >"$work/out" || code=$?
+judge "$code"
+code=0
+LIMIT=${LIMIT:-600} tests/rdma/vm.sh pair tests/rdma/two.sh "$work/busbw" tests/rdma/checks.sh >"$work/out" || code=$?
+judge "$code"
+echo "$number checks passed in $SECONDS s"
