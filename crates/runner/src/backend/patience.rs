@@ -80,6 +80,17 @@ impl<'a> Patience<'a> {
         if !self.idle.is_multiple_of(POLLS_PER_CLOCK_CHECK) {
             return Ok(());
         }
+        self.look_up(missing)
+    }
+
+    /// Looks whether to go on waiting.
+    ///
+    /// # Errors
+    /// As [`Patience::rest`].
+    pub(super) fn look_up(
+        &mut self,
+        missing: impl FnOnce() -> Vec<usize>,
+    ) -> Result<(), BackendError> {
         if (self.stopped)() {
             return Err(Wait::Aborted.into());
         }

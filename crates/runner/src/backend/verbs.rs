@@ -44,6 +44,8 @@ pub struct Verbs<'p> {
     /// Largest payload of a packet, in bytes.
     mtu: u32,
     facts: Option<VerbsFacts>,
+    /// Polls without a yield.
+    polls: u32,
     /// Whether the supervisor has aborted the run.
     stopped: Box<dyn Fn() -> bool + 'p>,
 }

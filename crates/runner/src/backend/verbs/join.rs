@@ -12,10 +12,15 @@ use busbw_core::{
     plan::{Plan, VerbsOptions},
 };
 use busbw_ffi::verbs::{Address, Device, Endpoint, Link, RemoteMemory, VerbsError};
+use busbw_host::machine;
 use busbw_job::world::World;
 use serde::{Deserialize, Serialize};
 
-use super::{Buffers, OpenPort, Pair, Verbs, Wanted, pair::Remote};
+use super::{
+    Buffers, OpenPort, Pair, Verbs, Wanted,
+    pair::Remote,
+    wait::{OWN_CORE_POLLS, SHARED_CORE_POLLS},
+};
 use crate::backend::{BackendError, RunError};
 
 /// How long ranks wait for each other's addresses, without `-T`.
@@ -32,6 +37,7 @@ struct Hello {
     protocol: String,
     /// Device and port, for messages.
     name: String,
+    host: String,
     send: (u64, u32),
     recv: (u64, u32),
     /// Numbers of the queue pairs for each peer: the one for signals first.
@@ -68,6 +74,7 @@ pub(super) fn join<'p>(
         mtu: options.mtu.unwrap_or(port.mtu).min(port.mtu),
         protocol: own.protocol().to_owned(),
         name: format!("{} of {here}", own.choice.name()),
+        host: here.clone(),
         send: (send.address, send.key),
         recv: (recv.address, recv.key),
         numbers: pairs.iter().map(|(peer, pair)| (*peer, numbers(pair))).collect(),
@@ -75,18 +82,20 @@ pub(super) fn join<'p>(
     let said = serde_json::to_vec(&hello).unwrap_or_default();
     let until = Instant::now() + plan.timeout_s.map_or(CONNECT_TIMEOUT, Duration::from_secs);
     let all = world.allgather(&said, Some(until))?;
+    let all: Vec<Option<Hello>> =
+        all.iter().map(|said| serde_json::from_slice(said).ok()).collect();
+    let beside = all.iter().flatten().filter(|other| other.host == here).count();
     let mut mtu = hello.mtu;
     for (peer, pair) in &mut pairs {
-        let theirs: Option<Hello> =
-            all.get(*peer).and_then(|said| serde_json::from_slice(said).ok());
+        let theirs = all.get(*peer).and_then(Option::as_ref);
         let garbled = || refused(Exit::Internal, format!("rank {peer} sent no addresses"));
         let theirs = theirs.ok_or_else(garbled)?;
         if theirs.protocol != hello.protocol {
-            return Err(refused(Exit::Impossible, unlike(&hello, *peer, &theirs)).into());
+            return Err(refused(Exit::Impossible, unlike(&hello, *peer, theirs)).into());
         }
         let smaller = hello.mtu.min(theirs.mtu);
         mtu = mtu.min(smaller);
-        connect(pair, &own.link(smaller), me, &theirs).map_err(|error| {
+        connect(pair, &own.link(smaller), me, theirs).map_err(|error| {
             let (own, other) = (&hello.name, &theirs.name);
             refused(Exit::Library, format!("{own} cannot be connected with {other}: {error}"))
         })?;
@@ -95,7 +104,21 @@ pub(super) fn join<'p>(
     let facts = Some(own.facts(me, mtu, inline_bytes));
     let most = port.largest_message as usize;
     let OpenPort { device, options, .. } = own;
-    Ok(Verbs { plan, options, world_rank: me, pairs, buffers, device, most, mtu, facts, stopped })
+    let has_own_core = beside < machine::usable_cores().len();
+    let polls = if has_own_core { OWN_CORE_POLLS } else { SHARED_CORE_POLLS };
+    Ok(Verbs {
+        plan,
+        options,
+        world_rank: me,
+        pairs,
+        buffers,
+        device,
+        most,
+        mtu,
+        facts,
+        polls,
+        stopped,
+    })
 }
 
 /// Why two ends do not reach each other.

@@ -138,6 +138,12 @@ impl Pair {
         self.signals.take().ok_or_else(|| waits.failed(VerbsError::Misuse("a signal that is gone")))
     }
 
+    /// Waits for the other end to be done, asleep: this one takes no part.
+    pub(super) fn expect_done_asleep(&mut self, waits: &Waits<'_>) -> Result<(), BackendError> {
+        waits.asleep_until(self.peer, || Ok(self.signals.look()?.is_some()))?;
+        self.expect(Signal::Done, waits)
+    }
+
     /// Waits for one signal, which must be the next.
     pub(super) fn expect(&mut self, signal: Signal, waits: &Waits<'_>) -> Result<(), BackendError> {
         match self.next_signal(waits)? {

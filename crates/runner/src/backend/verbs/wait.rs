@@ -11,8 +11,12 @@ use crate::backend::{
     patience::{Patience, abort_of_lost_rank},
 };
 
-/// Polls without a yield, some milliseconds. perftest never yields; a rank that shares its core must, in the end.
-const POLLS_BEFORE_YIELD: u32 = 20_000;
+/// Polls without a yield, some milliseconds, where each rank has a core for itself and one is left. perftest never yields.
+pub(super) const OWN_CORE_POLLS: u32 = 20_000;
+/// The same where ranks share cores, with each other or with a device that is software.
+pub(super) const SHARED_CORE_POLLS: u32 = 64;
+/// Time between two looks of an end that takes no part: the other one's messages need its core, if the device is software.
+const IDLE_LOOK: Duration = Duration::from_micros(100);
 /// Polls between two looks at the device's events.
 pub(super) const POLLS_PER_EVENT_CHECK: u32 = 4096;
 /// Silence after which a message of an unreliable connection is lost: the other end would have answered long ago.
@@ -30,6 +34,8 @@ pub(super) struct Waits<'a> {
     pub(super) stopped: &'a dyn Fn() -> bool,
     /// Our world rank.
     pub(super) rank: usize,
+    /// Polls without a yield.
+    pub(super) polls: u32,
 }
 
 impl<'a> Waits<'a> {
@@ -37,7 +43,7 @@ impl<'a> Waits<'a> {
     pub(super) fn patience(&self) -> Patience<'a> {
         let timeout = self.plan.timeout_s.map(Duration::from_secs);
         Patience::new(self.stopped, timeout.map(|timeout| Instant::now() + timeout))
-            .spinning(POLLS_BEFORE_YIELD)
+            .spinning(self.polls)
     }
 
     /// Polls until `done`, which depends on rank `peer`.
@@ -51,6 +57,21 @@ impl<'a> Waits<'a> {
         done: impl FnMut() -> Result<bool, VerbsError>,
     ) -> Result<(), BackendError> {
         self.poll(peer, None, done)
+    }
+
+    /// As [`Waits::until`], for an end that takes no part meanwhile: it sleeps, as perftest's does.
+    pub(super) fn asleep_until(
+        &self,
+        peer: usize,
+        mut done: impl FnMut() -> Result<bool, VerbsError>,
+    ) -> Result<(), BackendError> {
+        let mut patience = self.patience();
+        while !done().map_err(|error| self.failed(error))? {
+            self.device.events().map_err(|error| self.failed(error))?;
+            patience.look_up(|| vec![peer])?;
+            std::thread::sleep(IDLE_LOOK);
+        }
+        Ok(())
     }
 
     /// As [`Waits::until`], for a message that may be lost.
