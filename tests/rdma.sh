@@ -2,12 +2,13 @@
 # RDMA without RDMA hardware: busbw's verbs backend over soft RoCE, in a virtual machine and between two of them. Each check is
 # one line with its number; the first that fails ends it, with its output. Under four minutes on two idle cores.
 #   tests/rdma.sh BUSBW           verbs, connections, what is refused, bad input, two hosts, loss, a link cut in mid-run
-#   tests/rdma.sh BUSBW --long    beside perftest instead, in turns (tests/rdma/perftest.sh); RUNS (10) a side
+#   tests/rdma.sh BUSBW --long    beside perftest instead, in turns (tests/rdma/perftest.sh); RUNS (10) a side,
+#                                 only SIZES='2 64' VERBS='write' KINDS='RC' if they are given
 # Exit codes: 0, 1 a check failed, 5 there is no QEMU or no kernel and neither can be had. What it shows holds for any RDMA
 # device, but no figure: packets go one by one through an emulated processor.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-[ -x "${1:-}" ] || { sed -n '4,5s/^# //p' "$0" >&2; exit 2; }
+[ -x "${1:-}" ] || { sed -n '4,6s/^# //p' "$0" >&2; exit 2; }
 busbw=$(realpath "$1")
 # What is called busbw there.
 work=$(mktemp -d)
@@ -33,7 +34,8 @@ judge() {
 }
 
 if [ "${2:-}" = --long ]; then
-  sed "s/^RUNS=.*/RUNS=${RUNS:-10}/" tests/rdma/perftest.sh >"$work/script"
+  # The virtual machine has no variables of ours.
+  sed "s/^RUNS=.*/RUNS=${RUNS:-10} SIZES='${SIZES:-}' VERBS='${VERBS:-}' KINDS='${KINDS:-}'/" tests/rdma/perftest.sh >"$work/script"
   echo "# busbw beside perftest over soft RoCE, in turns, ${RUNS:-10} runs a side; $(nproc) cores, load before: $(cut -d ' ' -f 1-3 /proc/loadavg)"
   LIMIT=${LIMIT:-14400} tests/rdma/vm.sh run "$work/script" "$work/busbw" || exit 1
   echo "# load after: $(cut -d ' ' -f 1-3 /proc/loadavg)"

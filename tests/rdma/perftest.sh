@@ -16,19 +16,19 @@ mkdir -p /tmp/figures
 theirs() {
   program=$1
   shift
-  timeout 120 "$program" -F -d rxe0 -x 1 "$@" >/tmp/server 2>&1 &
+  timeout 120 "$program" -F -d rxe0 -x 1 -I 0 "$@" >/tmp/server 2>&1 &
   server=$!
   # 18515, where it listens.
   tries=0
   until grep -q ":4853 .* 0A " /proc/net/tcp /proc/net/tcp6 || [ "$tries" = 100 ]; do sleep 0.1; tries=$((tries + 1)); done
-  timeout 120 "$program" -F -d rxe0 -x 1 "$@" 127.0.0.1 >/tmp/client 2>&1
+  timeout 120 "$program" -F -d rxe0 -x 1 -I 0 "$@" 127.0.0.1 >/tmp/client 2>&1
   wait "$server"
   awk '$1 == "#bytes" { at = 1; next } at && $1 ~ /^[0-9]+$/ { print; exit }' /tmp/client
 }
 
 # ours COMMAND OPTION...: one run of busbw between two processes; its row.
 ours() {
-  timeout 120 busbw "$@" --backend verbs --ib-dev rxe0 --gid-index 1 -w 0 --batches 1 -c 0 >/tmp/table 2>/tmp/err
+  timeout 120 busbw "$@" --backend verbs --ib-dev rxe0 --gid-index 1 --inline_size 0 -w 0 --batches 1 -c 0 >/tmp/table 2>/tmp/err
   awk '$1 ~ /^[0-9]+$/ && $2 == "int8" { print; exit }' /tmp/table
 }
 
@@ -41,7 +41,9 @@ compare() {
     case $what in
       bw)
         # Messages a second: MB/s of two kinds have few digits where messages are small.
-        theirs "ib_${verb}_bw" -c "$kind" -s "$size" -n 1000 -t 128 -r 512 | awk '{ print $5 * 1e6 }' >>/tmp/figures/theirs
+        receives=""
+        [ "$verb" != send ] || receives="-r 512"
+        theirs "ib_${verb}_bw" -c "$kind" -s "$size" -n 1000 -t 128 $receives | awk '{ print $5 * 1e6 }' >>/tmp/figures/theirs
         ours bw --verb "$verb" --connection "$kind" -b "$size" -e "$size" -n 1 -W 1000 --tx-depth 128 | awk '{ print $5 }' >>/tmp/figures/ours
         ;;
       lat)
