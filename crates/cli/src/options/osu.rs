@@ -20,7 +20,7 @@ use super::{BenchArguments, Command, kubernetes::KubernetesArguments};
 use busbw_lint::nearest::nearest;
 
 /// Our own long options that OSU's names take, beside those of `--launcher kubernetes`.
-const OURS: [&str; 32] = [
+const OURS: [&str; 33] = [
     "ngpus",
     "nthreads",
     "timeout",
@@ -53,6 +53,7 @@ const OURS: [&str; 32] = [
     "np",
     "launcher-command",
     "dry-run",
+    "yes",
 ];
 
 /// Whether a name is one of OSU's, whether we have it or not.
