@@ -16,7 +16,7 @@ pub(super) const OWN_CORE_POLLS: u32 = 20_000;
 /// The same where ranks share cores, with each other or with a device that is software.
 pub(super) const SHARED_CORE_POLLS: u32 = 64;
 /// Time between two looks of an end that takes no part: the other one's messages need its core, if the device is software.
-const IDLE_LOOK: Duration = Duration::from_micros(100);
+const IDLE_LOOK: Duration = Duration::from_millis(1);
 /// Polls between two looks at the device's events.
 pub(super) const POLLS_PER_EVENT_CHECK: u32 = 4096;
 /// Silence after which a message of an unreliable connection is lost: the other end would have answered long ago.
