@@ -26,31 +26,48 @@ impl Consent {
             return Ok(());
         }
         let uses = shortened(in_use);
-        if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-            return Err(format!(
-                "others use what this would load ({uses}): {} all the same",
-                self.option
-            ));
-        }
-        // Without a stderr the answer is no.
-        let _ = write!(
-            Printable::new(io::stderr(), false),
-            "busbw: others use what this would load for up to {:.0} s: {uses}. Load it? [y/N] ",
+        let question = format!(
+            "others use what this would load for up to {:.0} s: {uses}. Load it?",
             self.within_s
         );
-        let _ = io::stderr().flush();
-        let mut line = String::new();
-        let read = io::stdin().lock().read_line(&mut line);
-        match read.is_ok() && is_yes(&line) {
-            true => Ok(()),
-            false => {
+        match answer_to(&question) {
+            Answer::Yes => Ok(()),
+            Answer::No => {
                 Err(format!("others use what this would load ({uses}), and the answer was no"))
             }
+            Answer::NobodyThere => Err(format!(
+                "others use what this would load ({uses}): {} all the same",
+                self.option
+            )),
         }
     }
 }
 
-pub(crate) fn is_yes(line: &str) -> bool {
+/// What was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Yes, or y.
+    Yes,
+    /// Anything else, or the end of the input.
+    No,
+    /// Stdin or stderr is no terminal: nobody was asked, since a script must not wait for a keyboard.
+    NobodyThere,
+}
+
+/// Asks on stderr, where somebody is there to answer.
+pub(crate) fn answer_to(question: &str) -> Answer {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Answer::NobodyThere;
+    }
+    // Without a stderr the answer is no.
+    let _ = write!(Printable::new(io::stderr(), false), "busbw: {question} [y/N] ");
+    let _ = io::stderr().flush();
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    if read.is_ok() && is_yes(&line) { Answer::Yes } else { Answer::No }
+}
+
+fn is_yes(line: &str) -> bool {
     matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
 

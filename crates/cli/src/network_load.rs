@@ -1,7 +1,7 @@
 //! What a matrix of pairs over RDMA loads, said before it begins, and asked for: other jobs share those links.
 //! Not whether they are in use just now, and not the schedule (`busbw_core::pairs`).
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, Write};
 
 use anyhow::Result;
 use busbw_core::{
@@ -12,10 +12,12 @@ use busbw_core::{
     plan::MovedBy,
     printable::Printable,
 };
-
 use busbw_job::launched::Launched;
 
-use crate::{consent::is_yes, options::BenchArguments};
+use crate::{
+    consent::{Answer, answer_to},
+    options::BenchArguments,
+};
 
 /// Seconds of one sample of a pair, as `busbw_runner` keeps it.
 const SAMPLE_S: f64 = 0.05;
@@ -77,25 +79,20 @@ pub(crate) fn ask(benchmark: Benchmark, arguments: &BenchArguments, load: Load) 
     if benchmark != Benchmark::Pairs || !over_rdma || load.hosts < 2 || is_launch {
         return Ok(());
     }
-    // Without a stderr there is nobody to ask, and the answer is no.
-    let mut err = Printable::new(io::stderr(), false);
+    let said = load.said();
     if arguments.launching.yes {
         if !arguments.quiet {
-            let _ = writeln!(err, "busbw: {}", load.said());
+            let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {said}");
         }
         return Ok(());
     }
     let refused = |text: String| Err(ExitError::new(Exit::Impossible, text).into());
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return refused(format!("nobody is here to ask: {}; --yes measures them", load.said()));
-    }
-    let _ = write!(err, "busbw: {}. Measure them? [y/N] ", load.said());
-    let _ = err.flush();
-    let mut line = String::new();
-    let read = io::stdin().lock().read_line(&mut line);
-    match read.is_ok() && is_yes(&line) {
-        true => Ok(()),
-        false => refused("nothing was measured: the answer was no".to_owned()),
+    match answer_to(&format!("{said}. Measure them?")) {
+        Answer::Yes => Ok(()),
+        Answer::No => refused("nothing was measured: the answer was no".to_owned()),
+        Answer::NobodyThere => {
+            refused(format!("nobody is here to ask: {said}; --yes measures them"))
+        }
     }
 }
 
@@ -133,7 +130,7 @@ mod tests {
         let net = BenchArguments { backend: Some(BackendChoice::Net), ..arguments(false) };
         assert!(ask(Benchmark::Pairs, &net, two).is_ok());
         // Where a test has a terminal somebody could answer it.
-        if !io::stdin().is_terminal() {
+        if !std::io::IsTerminal::is_terminal(&io::stdin()) {
             let why = ask(Benchmark::Pairs, &arguments(false), two).unwrap_err().to_string();
             assert!(why.contains("--yes measures them"), "{why}");
         }

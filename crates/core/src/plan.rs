@@ -25,6 +25,8 @@ pub use sampling::{Average, Sampling};
 pub use variant::{ALGORITHMS, AUTO, AlgorithmEvidence, CONFIGURABLE, Variant};
 pub use verbs::{Connection, Verb, VerbsOptions};
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -371,6 +373,21 @@ impl Plan {
         if test.is_latency() { self.min_bytes } else { self.max_bytes }
     }
 
+    /// The ranks that `rank` exchanges messages with; none in collectives.
+    pub fn peers(&self, rank: usize) -> BTreeSet<usize> {
+        let other = |(first, second): (usize, usize)| match rank {
+            rank if rank == first => Some(second),
+            rank if rank == second => Some(first),
+            _ => None,
+        };
+        let all: BTreeSet<usize> = match self.benchmark {
+            Benchmark::Messages(test) => self.pairs(test).into_iter().filter_map(other).collect(),
+            Benchmark::Pairs => (0..self.ranks()).collect(),
+            Benchmark::Collective(_) => BTreeSet::new(),
+        };
+        all.into_iter().filter(|peer| *peer != rank).collect()
+    }
+
     /// The ranks of each pair of a test of messages, the one that begins first.
     pub fn pairs(&self, test: Messages) -> Vec<(usize, usize)> {
         match self.messaging.pairs {
@@ -395,6 +412,16 @@ fn stepped(min: u64, max: u64, step: Step) -> impl Iterator<Item = u64> + use<> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn peers_of_a_rank() {
+        let plan = |benchmark, devices| Plan { benchmark, devices, ..Plan::example() };
+        let of = |plan: Plan, rank| plan.peers(rank).into_iter().collect::<Vec<_>>();
+        assert_eq!(of(plan(Messages::MultiBandwidth.into(), 4), 1), [3]);
+        assert_eq!(of(plan(Messages::MultiBandwidth.into(), 4), 2), [0]);
+        assert_eq!(of(plan(Benchmark::Pairs, 3), 1), [0, 2]);
+        assert_eq!(of(plan(Collective::AllReduce.into(), 3), 1), [0; 0]);
+    }
 
     #[test]
     fn sizes_step_and_end() {

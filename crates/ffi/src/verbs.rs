@@ -16,4 +16,4 @@ pub use error::VerbsError;
 pub use library::Verbs;
 pub use memory::{Region, RemoteMemory};
 pub use queue::{Completed, CompletionQueue};
-pub use queue_pair::{MOST_LISTED, QueuePair, Request, Service, Sizes, Work};
+pub use queue_pair::{QueuePair, Request, Service, Sizes, Work};

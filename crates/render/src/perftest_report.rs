@@ -1,4 +1,4 @@
-//! `-J` of the `verbs` backend, and perftest's `--out_json`: its keys of test and results (perftest 26.07,
+//! `-J` of the `verbs` backend, and perftest's `--out_json`: its keys of test and results (perftest 6.29,
 //! perftest_parameters.c: write_test_info_to_file, REPORT_FMT_JSON, REPORT_FMT_LAT_JSON; perftest_parameters.h:224-250).
 //! Not its bytes. Where several sizes were measured `results` is a list: perftest's file has the last size alone.
 
@@ -65,11 +65,11 @@ impl<W: Write> PerftestReport<W> {
 }
 
 /// One size. perftest's peak is that of any two completions; here it is the fastest batch.
-fn result(plan: &Plan, row: &Row, half: &Half) -> Option<Value> {
+fn result(plan: &Plan, bytes: u64, half: &Half) -> Option<Value> {
     let test = plan.benchmark.messages()?;
     let messages = half.messages.as_ref()?;
     let spread = &messages.spread;
-    let (bytes, time_us) = (row.size, half.figures.time_us?);
+    let time_us = half.figures.time_us?;
     if test.is_latency() {
         return Some(json!({
             "MsgSize": bytes, "n_iterations": spread.samples, "t_min": spread.min, "t_max": spread.max,
@@ -102,7 +102,8 @@ impl<W: Write> Render for PerftestReport<W> {
 
     fn row(&mut self, row: &Row) -> io::Result<()> {
         let half = row.out_of_place.as_ref().filter(|_| row.shown);
-        let result = self.plan.as_ref().zip(half).and_then(|(plan, half)| result(plan, row, half));
+        let result =
+            self.plan.as_ref().zip(half).and_then(|(plan, half)| result(plan, row.size, half));
         self.results.extend(result);
         Ok(())
     }
@@ -124,7 +125,7 @@ impl<W: Write> Render for PerftestReport<W> {
 mod tests {
     use busbw_core::{
         plan::{BackendChoice, VerbsOptions},
-        record::Figures,
+        record::{Figures, MessageFigures},
     };
 
     use super::*;
@@ -136,15 +137,30 @@ mod tests {
             backend: BackendChoice::Verbs(VerbsOptions::default()),
             ..Plan::example()
         };
-        let mut report =
-            PerftestReport { plan: Some(plan.clone()), ..PerftestReport::new(Vec::new()) };
+        let report = PerftestReport::new(Vec::new());
         let info = report.info(&plan);
         assert_eq!(info["test"], "RDMA_Write_BW_Test");
         assert_eq!((&info["Connection_type"], &info["TX_depth"]), (&json!("RC"), &json!(128)));
-        report.results.push(json!({ "MsgSize": 8 }));
-        let text = String::from_utf8(std::mem::take(&mut report.out)).unwrap();
-        assert_eq!(text, "");
-        let half = Half { figures: Figures::default(), ..Half::default() };
-        assert!(half.messages.is_none());
+        let messages = MessageFigures { window: 64, rate: 2e6, ..MessageFigures::default() };
+        let half = Half {
+            figures: Figures { time_us: Some(1.0), ..Figures::default() },
+            batches_us: vec![vec![1.0], vec![0.5]],
+            messages: Some(messages),
+            ..Half::default()
+        };
+        // A MiB in a microsecond is a million MiB a second; the faster batch had twice that.
+        let one = result(&plan, 1 << 20, &half).unwrap();
+        assert_eq!((&one["BW_average"], &one["BW_peak"]), (&json!(1e6), &json!(2e6)));
+        assert_eq!((&one["MsgSize"], &one["MsgRate"]), (&json!(1 << 20), &json!(2.0)));
+        let read = VerbsOptions { verb: Verb::Read, ..VerbsOptions::default() };
+        let latency = Plan {
+            benchmark: Messages::Latency.into(),
+            backend: BackendChoice::Verbs(read),
+            ..plan
+        };
+        assert_eq!(report.info(&latency)["test"], "RDMA_Read_Latency_Test");
+        let one = result(&latency, 2, &half).unwrap();
+        assert_eq!((&one["t_avg"], one.get("BW_average")), (&json!(1.0), None));
+        assert_eq!(result(&latency, 2, &Half::default()), None);
     }
 }

@@ -2,7 +2,7 @@
 //! Not whether GPUs or a network are in use (`crate::consent`): in a cluster the scheduler knows that.
 
 use std::{
-    io::{self, BufRead, IsTerminal, Write},
+    io::{self, Write},
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -18,7 +18,7 @@ use busbw_job::launchers::{
     kubernetes::{begin_on_same_nodes, nodes_file},
 };
 
-use crate::consent::is_yes;
+use crate::consent::{Answer, answer_to};
 
 /// Whether the answer was given by the command's own `--yes`.
 static IS_GIVEN: AtomicBool = AtomicBool::new(false);
@@ -33,27 +33,19 @@ pub(super) fn ask(launcher: &dyn Launcher, job: &Job, yes: bool) -> Result<()> {
         return Ok(());
     }
     let Some(intent) = launcher.intent(job)? else { return Ok(()) };
-    // Without a stderr there is nobody to ask, and the answer is no.
-    let mut err = Printable::new(io::stderr(), false);
     begin_on_same_nodes();
     if yes || IS_GIVEN.load(Ordering::Relaxed) {
-        let _ = writeln!(err, "busbw: {intent}");
+        let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {intent}");
         return Ok(());
     }
     let refused = |text: String| Err(ExitError::new(Exit::Impossible, text).into());
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return refused(format!(
-            "nobody is here to ask: --yes makes {intent}; --dry-run prints it"
-        ));
+    match answer_to(&format!("{intent}. Make them?")) {
+        Answer::Yes => Ok(()),
+        Answer::No => refused("nothing was made: the answer was no".to_owned()),
+        Answer::NobodyThere => {
+            refused(format!("nobody is here to ask: --yes makes {intent}; --dry-run prints it"))
+        }
     }
-    let _ = write!(err, "busbw: {intent}. Make them? [y/N] ");
-    let _ = err.flush();
-    let mut line = String::new();
-    let read = io::stdin().lock().read_line(&mut line);
-    if read.is_err() || !is_yes(&line) {
-        return refused("nothing was made: the answer was no".to_owned());
-    }
-    Ok(())
 }
 
 /// A command with a `--yes` of its own was given it.

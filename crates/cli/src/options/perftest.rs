@@ -1,4 +1,4 @@
-//! perftest's names: `busbw ib_write_bw` and five others, with its letters and words (perftest 26.07). Both ends are
+//! perftest's names: `busbw ib_write_bw` and five others, with its letters and words (perftest 6.29). Both ends are
 //! started by one command, so that there is no server to start and no host to connect to.
 //! Not its loops (`busbw_runner`'s backend `verbs`), and not its bytes.
 
@@ -7,16 +7,12 @@ use std::{ffi::OsString, path::PathBuf};
 use busbw_core::{
     fault::Fault,
     messages::Messages,
-    plan::{BackendChoice, Connection, Style, Verb, VerbsOptions},
+    plan::{BackendChoice, Style, Verb, VerbsOptions},
 };
 use busbw_render::Units;
 use clap::{Args, Command as Grammar, FromArgMatches, error::ErrorKind};
 
-use super::{
-    BenchArguments, Command,
-    launching::LaunchingArguments,
-    rdma::{RdmaArguments, connections, mtus},
-};
+use super::{BenchArguments, Command, launching::LaunchingArguments, rdma::RdmaArguments};
 
 /// A program: its name, its verb, and whether it measures latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,67 +54,21 @@ struct PerftestArguments {
     /// Messages both ways at once
     #[arg(short = 'b', long)]
     bidirectional: bool,
-    /// Kind of queue pairs: RC, UC or UD [default: RC]
-    #[arg(short = 'c', long, value_name = "KIND", value_parser = connections(), ignore_case = true, hide_possible_values = true)]
-    connection: Option<Connection>,
-    /// Devices that ranks take in turns, such as mlx5_0 [default: all active ones of the fastest kind]
-    #[arg(short = 'd', long = "ib-dev", value_name = "DEVICES")]
-    ib_dev: Option<String>,
     /// Repeat batches until so many seconds have passed [default: 5 batches]
     #[arg(short = 'D', long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     duration: Option<u32>,
     /// Nothing: busbw says what the processors' frequency does
     #[arg(short = 'F', long = "CPU-freq", hide = true)]
     cpu_freq: bool,
-    /// Port of the device [default: the first that is active]
-    #[arg(short = 'i', long = "ib-port", value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
-    ib_port: Option<u8>,
-    /// Bytes up to which a message is copied into its request [default: 220 to write, 236 to send where latency is
-    /// measured, else 0]
-    #[arg(short = 'I', long = "inline_size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=4096))]
-    inline_size: Option<u32>,
-    /// Post so many messages with one call, 1 to 64 [default: 1]
-    #[arg(short = 'l', long = "post_list", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
-    post_list: Option<u32>,
-    /// Largest payload of a packet: 256 to 4096 [default: the smaller of the two ports']
-    #[arg(short = 'm', long, value_name = "BYTES", value_parser = mtus(), hide_possible_values = true)]
-    mtu: Option<u32>,
     /// Messages of a batch, 5 to 65536 [default: 5000, or 1000 where latency is measured]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(5..=65_536))]
     iters: Option<u32>,
-    /// RDMA reads of a queue pair that are open at once [default: the device's most, up to 16]
-    #[arg(short = 'o', long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
-    outs: Option<u8>,
     /// Nothing: the two ends meet by themselves
     #[arg(short = 'p', long, value_name = "PORT", hide = true)]
     port: Option<u32>,
-    /// Queue pairs [default: 1]
-    #[arg(short = 'q', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    qp: Option<u16>,
-    /// Ask for a completion after so many messages [default: 100]
-    #[arg(short = 'Q', long = "cq-mod", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384))]
-    cq_mod: Option<u32>,
-    /// Receives that are posted at once [default: 512]
-    #[arg(short = 'r', long = "rx-depth", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384))]
-    rx_depth: Option<u32>,
     /// Bytes of a message [default: 65536, or 2 where latency is measured]
     #[arg(short = 's', long, value_name = "SIZE")]
     size: Option<String>,
-    /// Service level, 0 to 15 [default: 0]
-    #[arg(short = 'S', long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=15))]
-    sl: Option<u8>,
-    /// Messages of a queue pair in flight at once [default: 128]
-    #[arg(short = 't', long = "tx-depth", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384))]
-    tx_depth: Option<u32>,
-    /// Send a packet again after 4.096 us times 2 to the power of this, 1 to 31 [default: 14]
-    #[arg(short = 'u', long = "qp-timeout", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=31))]
-    qp_timeout: Option<u8>,
-    /// Index of the port's address [default: RoCE v2 for IPv4, then IPv6, then RoCE v1; 0 on InfiniBand]
-    #[arg(short = 'x', long = "gid-index", value_name = "N")]
-    gid_index: Option<u8>,
-    /// Traffic class; with RoCE v2 its upper six bits are the DSCP [default: 0]
-    #[arg(long, value_name = "N")]
-    tclass: Option<u8>,
     /// Gb/s in the table instead of GB/s
     #[arg(long = "report_gbits")]
     report_gbits: bool,
@@ -159,10 +109,31 @@ struct PerftestArguments {
     fault: Option<Fault>,
     #[arg(long, hide = true)]
     seed: Option<u64>,
+    /// Its words that busbw's own commands have, too; [`LETTERS`] are its letters for them.
+    #[command(flatten)]
+    rdma: RdmaArguments,
     /// Where ranks are started.
     #[command(flatten)]
     launching: LaunchingArguments,
 }
+
+/// Its letters for options of [`RdmaArguments`], by their identifiers.
+const LETTERS: [(&str, char); 14] = [
+    ("connection", 'c'),
+    ("ib_dev", 'd'),
+    ("ib_port", 'i'),
+    ("inline_size", 'I'),
+    ("post_list", 'l'),
+    ("mtu", 'm'),
+    ("outs", 'o'),
+    ("qp", 'q'),
+    ("cq_mod", 'Q'),
+    ("rx_depth", 'r'),
+    ("sl", 'S'),
+    ("tx_depth", 't'),
+    ("qp_timeout", 'u'),
+    ("gid_index", 'x'),
+];
 
 /// Whether a name is one of perftest's, whether we have it or not.
 pub(super) fn is_name(name: &str) -> bool {
@@ -181,7 +152,12 @@ fn grammar(program: Program) -> Grammar {
         "Examples:\n  busbw {0} -H a,b                       two hosts, both ends started from here\n  busbw {0} -H a,b -d mlx5_0 -x 3 -a      one device, its address, all sizes\n\nDifferences from perftest: docs/verbs.md",
         program.name
     );
-    PerftestArguments::augment_args(Grammar::new(program.name)).about(about).after_help(examples)
+    let grammar = PerftestArguments::augment_args(Grammar::new(program.name));
+    let lettered = LETTERS.into_iter().fold(grammar, |grammar, (name, letter)| {
+        grammar.mut_arg(name, |arg| arg.short(letter).hide_short_help(false))
+    });
+    // The program's name says it.
+    lettered.mut_arg("verb", |arg| arg.hide(true)).about(about).after_help(examples)
 }
 
 /// Reads the words behind one of perftest's names.
@@ -201,6 +177,9 @@ pub(super) fn parse(name: &str, words: &[OsString]) -> Result<Command, clap::Err
         return Err(refuse(format!(
             "'{host}': both ends are started by this command: use -H {host},OTHER, or any launcher (docs/launchers.md)"
         )));
+    }
+    if asked.rdma.verb.is_some_and(|verb| verb != program.verb) {
+        return Err(refuse(format!("--verb: {name} is the program of {}", program.verb.name())));
     }
     if program.latency && asked.bidirectional {
         return Err(refuse(
@@ -238,24 +217,7 @@ fn arguments(program: Program, asked: PerftestArguments) -> BenchArguments {
     let report = asked.out_json_file.or_else(|| asked.out_json.then(|| "perftest_out.json".into()));
     BenchArguments {
         backend: Some(BackendChoice::Verbs(VerbsOptions::default())),
-        rdma: RdmaArguments {
-            verb: Some(program.verb),
-            connection: asked.connection,
-            ib_dev: asked.ib_dev,
-            ib_port: asked.ib_port,
-            gid_index: asked.gid_index,
-            mtu: asked.mtu,
-            qp: asked.qp,
-            tx_depth: asked.tx_depth,
-            rx_depth: asked.rx_depth,
-            inline_size: asked.inline_size,
-            cq_mod: asked.cq_mod,
-            post_list: asked.post_list,
-            outs: asked.outs,
-            tclass: asked.tclass,
-            sl: asked.sl,
-            qp_timeout: asked.qp_timeout,
-        },
+        rdma: RdmaArguments { verb: Some(program.verb), ..asked.rdma },
         min_bytes: Some(first),
         max_bytes: Some(last),
         step_factor: Some(2),
@@ -285,6 +247,8 @@ fn arguments(program: Program, asked: PerftestArguments) -> BenchArguments {
 
 #[cfg(test)]
 mod tests {
+    use busbw_core::plan::Connection;
+
     use super::*;
 
     fn parsed(line: &str) -> Result<BenchArguments, clap::Error> {
@@ -323,6 +287,7 @@ mod tests {
             ("ib_write_bw otherhost", "use -H otherhost,OTHER"),
             ("ib_atomic_bw", "of perftest's programs busbw has ib_write_bw"),
             ("ib_read_lat -b", "-b is for bandwidth"),
+            ("ib_read_lat --verb write", "is the program of read"),
             ("ib_write_bw -n 4", "5..=65536"),
         ] {
             let refused = parsed(line).unwrap_err().to_string();

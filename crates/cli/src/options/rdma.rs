@@ -18,7 +18,7 @@ fn verbs() -> impl TypedValueParser<Value = Verb> {
     })
 }
 
-pub(super) fn connections() -> impl TypedValueParser<Value = Connection> {
+fn connections() -> impl TypedValueParser<Value = Connection> {
     let names = Connection::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
     PossibleValuesParser::new(names).map(|word| {
         let named = Connection::ALL.iter().find(|(_, name, _)| **name == *word);
@@ -27,7 +27,7 @@ pub(super) fn connections() -> impl TypedValueParser<Value = Connection> {
 }
 
 /// A size of packets: 256 to 4096.
-pub(super) fn mtus() -> impl TypedValueParser<Value = u32> {
+fn mtus() -> impl TypedValueParser<Value = u32> {
     PossibleValuesParser::new(["256", "512", "1024", "2048", "4096"])
         .try_map(|word| word.parse::<u32>())
 }

@@ -1,20 +1,17 @@
 //! Says what a tuning will load, and for how long; asks; refuses what others use.
 //! Not whether somebody else uses it (`busbw_host::in_use`).
 
-use std::io::{self, BufRead, IsTerminal, Write};
-
 use anyhow::Result;
 use busbw_core::{
     exit::{Exit, ExitError},
     plan::BackendChoice,
-    printable::Printable,
     quantity::{count, decimal_bytes},
 };
 use busbw_host::in_use;
 
 use super::job::Job;
 use crate::{
-    consent::{Consent, is_yes},
+    consent::{Answer, Consent, answer_to},
     options::TuneArguments,
     survey,
     sweep::say,
@@ -65,15 +62,11 @@ pub(super) fn may(arguments: &TuneArguments, job: &Job<'_>, leader: Option<&Lead
         say(&what);
         return Ok(());
     }
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Err(refused(format!("{what}: nobody can be asked here; --yes starts it")).into());
-    }
-    // Without a stderr the answer is no.
-    let _ = write!(Printable::new(io::stderr(), false), "busbw: {what}. Start? [y/N] ");
-    let _ = io::stderr().flush();
-    let mut line = String::new();
-    match io::stdin().lock().read_line(&mut line).is_ok() && is_yes(&line) {
-        true => Ok(()),
-        false => Err(refused("nothing was started: the answer was no".to_owned()).into()),
+    match answer_to(&format!("{what}. Start?")) {
+        Answer::Yes => Ok(()),
+        Answer::No => Err(refused("nothing was started: the answer was no".to_owned()).into()),
+        Answer::NobodyThere => {
+            Err(refused(format!("{what}: nobody can be asked here; --yes starts it")).into())
+        }
     }
 }

@@ -71,7 +71,7 @@ impl Connection {
     }
 }
 
-/// How messages go over RDMA. The defaults are perftest's (perftest_parameters.h of 26.07: DEF_TX_BW, DEF_RX_SEND,
+/// How messages go over RDMA. The defaults are perftest's (perftest_parameters.h of 6.29: DEF_TX_BW, DEF_RX_SEND,
 /// DEF_CQ_MOD, DEF_QP_TIME).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerbsOptions {

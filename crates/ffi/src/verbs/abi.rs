@@ -66,9 +66,9 @@ pub(super) struct MemoryRegion {
 #[repr(C)]
 pub(super) struct PortAttributes {
     pub(super) state: c_int,
-    pub(super) max_mtu: c_int,
+    _max_mtu: c_int,
     pub(super) active_mtu: c_int,
-    pub(super) gid_tbl_len: c_int,
+    _gid_tbl_len: c_int,
     _cap_flags: u32,
     pub(super) max_msg_sz: u32,
     _counters: [u32; 2],
@@ -194,9 +194,9 @@ pub(super) struct ReceiveRequest {
 pub(super) struct Completion {
     pub(super) id: u64,
     pub(super) status: c_int,
-    pub(super) opcode: c_int,
+    _opcode: c_int,
     pub(super) vendor_error: u32,
-    pub(super) bytes: u32,
+    _bytes: u32,
     /// In network byte order.
     pub(super) immediate: u32,
     pub(super) number: u32,

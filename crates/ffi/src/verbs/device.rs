@@ -25,16 +25,12 @@ pub struct Port {
     pub state: i32,
     /// Largest payload of a packet now, in bytes.
     pub mtu: u32,
-    /// Largest payload of a packet that it could have, in bytes.
-    pub largest_mtu: u32,
     /// Its address on InfiniBand; 0 on Ethernet.
     pub lid: u16,
     /// InfiniBand or Ethernet.
     pub link_layer: LinkLayer,
     /// Largest message, in bytes.
     pub largest_message: u32,
-    /// Length of the table of GIDs.
-    pub gids: u32,
 }
 
 /// What a device can hold.
@@ -145,14 +141,12 @@ impl Device {
             active: attributes.state == 4,
             state: attributes.state,
             mtu: mtu_bytes(attributes.active_mtu),
-            largest_mtu: mtu_bytes(attributes.max_mtu),
             lid: attributes.lid,
             link_layer: match attributes.link_layer {
                 2 => LinkLayer::Ethernet,
                 _ => LinkLayer::InfiniBand,
             },
             largest_message: attributes.max_msg_sz,
-            gids: u32::try_from(attributes.gid_tbl_len).unwrap_or(0),
         })
     }
 

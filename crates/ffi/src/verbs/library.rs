@@ -70,11 +70,6 @@ impl Verbs {
         Ok(verbs)
     }
 
-    /// The path that was passed to the loader.
-    pub fn path(&self) -> &Path {
-        self.library.path()
-    }
-
     /// Names of the devices that the library and its providers can open. A device of /sys that is not among them lacks
     /// its provider, or its /dev/infiniband/uverbs*.
     pub fn devices(&self) -> Vec<String> {

@@ -75,11 +75,6 @@ impl Region {
         Ok(Rc::new(region))
     }
 
-    /// Its length in bytes.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// What the other end needs to reach it.
     pub fn remote(&self) -> RemoteMemory {
         // SAFETY: registered, and so for as long as this exists.

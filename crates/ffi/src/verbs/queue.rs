@@ -16,12 +16,6 @@ const BATCH: usize = 16;
 pub struct Completed {
     /// The number that it was posted with.
     pub id: u64,
-    /// Whether it was a receive.
-    pub received: bool,
-    /// Bytes that were received.
-    pub bytes: u32,
-    /// Number of its queue pair.
-    pub queue_pair: u32,
     /// The number that the other end sent with it.
     pub immediate: u32,
 }
@@ -75,13 +69,7 @@ impl CompletionQueue {
             if entry.status != 0 {
                 return Err(self.failed(entry));
             }
-            each(Completed {
-                id: entry.id,
-                received: entry.opcode & 1 << 7 != 0,
-                bytes: entry.bytes,
-                queue_pair: entry.number,
-                immediate: u32::from_be(entry.immediate),
-            });
+            each(Completed { id: entry.id, immediate: u32::from_be(entry.immediate) });
         }
         Ok(taken)
     }

@@ -12,7 +12,7 @@ use super::{
 const ROUTING_HEADER: usize = 40;
 
 /// Requests that one call posts.
-pub const MOST_LISTED: usize = 64;
+const MOST_LISTED: usize = 64;
 
 /// The service of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Service {
     }
 
     /// Bytes that each receive gets in front of its message.
-    pub const fn header(self) -> usize {
+    const fn header(self) -> usize {
         match self {
             Service::Datagram => ROUTING_HEADER,
             Service::Reliable | Service::Unreliable => 0,
@@ -170,7 +170,7 @@ impl QueuePair {
         self.regions.len() - 1
     }
 
-    /// Posts requests that use memory number `memory` ([`QueuePair::add`]), as one list of 1 to [`MOST_LISTED`].
+    /// Posts requests that use memory number `memory` ([`QueuePair::add`]), as one list of 1 to 64.
     ///
     /// # Errors
     /// The queue is full, or the bytes do not lie within the memory.
@@ -247,8 +247,7 @@ impl QueuePair {
         signaled | if copied { abi::INLINE } else { 0 }
     }
 
-    /// Posts `count` receives into the same bytes of memory number `memory`, whose first bytes take the header of datagrams
-    /// ([`Service::header`]).
+    /// Posts `count` receives into the same bytes of memory number `memory`, whose first 40 bytes take the header of datagrams.
     ///
     /// # Errors
     /// The queue is full, or the bytes do not lie within the memory.

@@ -9,6 +9,9 @@ use busbw_hardware::machine::{Machine, NicKind, Nics, Node};
 /// # Errors
 /// What is missing for a limit.
 pub(super) fn two_hosts(facts: &[VerbsFacts], hosts: Option<usize>) -> Result<Machine, String> {
+    if facts.len() != 2 {
+        return Err("a bound for several pairs".to_owned());
+    }
     let one_device = facts.windows(2).all(|pair| pair[0].device == pair[1].device);
     if hosts == Some(1) && one_device {
         return Err("a second device: the messages did not leave this one".to_owned());
@@ -70,6 +73,8 @@ mod tests {
     fn what_has_no_limit() {
         let same = [port(0, Some(400.0)), port(1, Some(400.0))];
         assert!(two_hosts(&same, Some(1)).unwrap_err().contains("did not leave"));
+        let four = [0, 1, 2, 3].map(|rank| port(rank, Some(400.0)));
+        assert!(two_hosts(&four, Some(2)).unwrap_err().contains("several pairs"));
         let silent = [port(0, None), port(1, Some(400.0))];
         assert!(two_hosts(&silent, Some(2)).unwrap_err().contains("line rate"));
     }

@@ -151,15 +151,7 @@ fn talks_with(plan: &Plan, members: &[usize], me: usize) -> (BTreeSet<usize>, BT
             };
             (others(1), others(members.len() - 1))
         }
-        Benchmark::Messages(test) => both(
-            plan.pairs(test)
-                .into_iter()
-                .filter(|(first, second)| *first == me || *second == me)
-                .map(|(first, second)| first + second - me)
-                .filter(|peer| *peer != me)
-                .collect(),
-        ),
-        Benchmark::Pairs => both((0..plan.ranks()).filter(|rank| *rank != me).collect()),
+        Benchmark::Messages(_) | Benchmark::Pairs => both(plan.peers(me)),
     }
 }
 

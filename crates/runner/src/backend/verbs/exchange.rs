@@ -147,18 +147,18 @@ impl Pair {
             if (sent, done, received) != before {
                 patience.renew();
                 silent_since = None;
-            } else if self.connection.is_lossy() && received < stream.back && done == stream.out {
+                continue;
+            }
+            patience.rest(|| vec![self.peer])?;
+            idle = idle.wrapping_add(1);
+            if idle.is_multiple_of(POLLS_PER_EVENT_CHECK) {
+                waits.device.events().map_err(wrong)?;
+            }
+            if self.connection.is_lossy() && received < stream.back && done == stream.out {
                 let other_is_done = self.signals.look().map_err(wrong)? == Some(Signal::Done);
                 let since = *silent_since.get_or_insert_with(Instant::now);
                 if other_is_done && since.elapsed() > SETTLED {
                     return Err(self.lost(stream, received, waits));
-                }
-                patience.rest(|| vec![self.peer])?;
-            } else {
-                patience.rest(|| vec![self.peer])?;
-                idle = idle.wrapping_add(1);
-                if idle.is_multiple_of(POLLS_PER_EVENT_CHECK) {
-                    waits.device.events().map_err(wrong)?;
                 }
             }
         }
@@ -191,7 +191,8 @@ impl Pair {
         let (verb, remote, (memory, base)) = (self.verb, self.remote, self.own_memory());
         while sent < limit {
             let at = spread.way(sent);
-            let count = (spread.listed - sent % spread.listed).min(limit - sent);
+            // A device may have shorter queues than were asked for: a list is posted in parts then.
+            let count = (spread.listed - sent % spread.listed).min(limit - sent).min(depth);
             let Some(way) = self.ways.get_mut(at) else { break };
             if way.posted + count - way.done > depth {
                 break;

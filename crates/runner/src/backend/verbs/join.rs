@@ -2,12 +2,11 @@
 //! Not what the connections are used for.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     time::{Duration, Instant},
 };
 
 use busbw_core::{
-    Benchmark,
     exit::Exit,
     plan::{Plan, VerbsOptions},
 };
@@ -64,7 +63,7 @@ pub(super) fn join<'p>(
     let buffers = Buffers::new(device, plan.buffer_bytes()).map_err(wrong)?;
     let inline = own.inline_bytes(plan);
     let mut pairs = BTreeMap::new();
-    for peer in peers(plan, me) {
+    for peer in plan.peers(me) {
         pairs.insert(peer, pair(device, &buffers, options, peer, inline).map_err(wrong)?);
     }
     let (send, recv) = (buffers.send.remote(), buffers.recv.remote());
@@ -174,19 +173,4 @@ fn connect(pair: &mut Pair, link: &Link, me: usize, theirs: &Hello) -> Result<()
     let memory = |(address, key)| RemoteMemory { address, key };
     pair.remote = Remote { send: memory(theirs.send), recv: memory(theirs.recv) };
     Ok(())
-}
-
-/// The ranks that this one exchanges messages with.
-fn peers(plan: &Plan, me: usize) -> BTreeSet<usize> {
-    match plan.benchmark {
-        Benchmark::Messages(test) => plan
-            .pairs(test)
-            .into_iter()
-            .filter(|(first, second)| *first == me || *second == me)
-            .map(|(first, second)| first + second - me)
-            .filter(|peer| *peer != me)
-            .collect(),
-        Benchmark::Pairs => (0..plan.ranks()).filter(|rank| *rank != me).collect(),
-        Benchmark::Collective(_) => BTreeSet::new(),
-    }
 }

@@ -21,7 +21,6 @@ const IDLE_LOOK: Duration = Duration::from_millis(1);
 pub(super) const POLLS_PER_EVENT_CHECK: u32 = 4096;
 /// Silence after which a message of an unreliable connection is lost: the other end would have answered long ago.
 const LOST: Duration = Duration::from_secs(5);
-
 /// Silence after the other end has sent everything, after which what has not come is lost.
 pub(super) const SETTLED: Duration = Duration::from_millis(200);
 
@@ -56,7 +55,7 @@ impl<'a> Waits<'a> {
         peer: usize,
         done: impl FnMut() -> Result<bool, VerbsError>,
     ) -> Result<(), BackendError> {
-        self.poll(peer, None, done)
+        self.poll(peer, false, done)
     }
 
     /// As [`Waits::until`], for an end that takes no part meanwhile: it sleeps, as perftest's does.
@@ -81,24 +80,25 @@ impl<'a> Waits<'a> {
         peer: usize,
         done: impl FnMut() -> Result<bool, VerbsError>,
     ) -> Result<(), BackendError> {
-        self.poll(peer, Some(Instant::now() + LOST), done)
+        self.poll(peer, true, done)
     }
 
     #[inline]
     fn poll(
         &self,
         peer: usize,
-        lost: Option<Instant>,
+        may_be_lost: bool,
         mut done: impl FnMut() -> Result<bool, VerbsError>,
     ) -> Result<(), BackendError> {
         let mut patience = self.patience();
-        let mut polls: u32 = 0;
+        let (mut polls, mut waited_since): (u32, Option<Instant>) = (0, None);
         while !done().map_err(|error| self.failed(error))? {
             patience.rest(|| vec![peer])?;
             polls = polls.wrapping_add(1);
             if polls.is_multiple_of(POLLS_PER_EVENT_CHECK) {
                 self.device.events().map_err(|error| self.failed(error))?;
-                if lost.is_some_and(|lost| Instant::now() > lost) {
+                let since = waited_since.get_or_insert_with(Instant::now);
+                if may_be_lost && since.elapsed() > LOST {
                     return Err(self.refused(format!(
                         "a message to or from rank {peer} was lost: this kind of queue pair sends nothing again (use --connection RC)"
                     )));
