@@ -10,7 +10,6 @@ pub mod ethtool;
 pub mod gpu;
 /// Kernels that fill and verify a GPU's memory.
 pub mod kernels;
-mod library;
 /// MPI.
 pub mod mpi;
 /// NCCL or RCCL.
@@ -23,7 +22,5 @@ pub mod nvml;
 pub mod search;
 /// Streams of C's library.
 pub mod streams;
-/// RDMA devices.
-pub mod verbs;
 
-pub use library::LoadError;
+pub use dynamic_library::LoadError;

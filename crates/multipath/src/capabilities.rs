@@ -15,6 +15,11 @@ pub struct Capabilities {
     /// another path has delivered the same chunk. Otherwise a chunk is copied when it is handed out (sockets). It counts on
     /// reliable paths only: an unreliable one must have copied, since nothing says when it has sent what is lost.
     pub is_zero_copy: bool,
+    /// The layer below writes to the receiver's memory by itself (RDMA writes): what is late may be written there long after
+    /// another path has delivered the same, into memory that belongs to the receiver's caller again. So a chunk is on one
+    /// path at a time. A path that is late is given up, and its chunks go elsewhere only when it is
+    /// [lost](crate::Sender::lost): the driver says so after both ends have stopped it.
+    pub is_placed: bool,
     /// Bytes of a chunk at most.
     pub max_chunk: u32,
 }
@@ -25,12 +30,23 @@ impl Capabilities {
         is_reliable: true,
         is_ordered: true,
         is_zero_copy: false,
+        is_placed: false,
         max_chunk: 1 << 20,
     };
+
+    /// A reliable queue pair (RC) that writes to the receiver's memory.
+    pub const RELIABLE_WRITES: Capabilities =
+        Capabilities { is_zero_copy: true, is_placed: true, ..Capabilities::STREAM };
 
     /// Datagrams with so many bytes of a chunk.
     #[must_use]
     pub const fn datagrams(max_chunk: u32) -> Capabilities {
-        Capabilities { is_reliable: false, is_ordered: false, is_zero_copy: false, max_chunk }
+        Capabilities {
+            is_reliable: false,
+            is_ordered: false,
+            is_zero_copy: false,
+            is_placed: false,
+            max_chunk,
+        }
     }
 }

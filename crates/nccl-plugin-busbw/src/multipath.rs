@@ -43,8 +43,13 @@ use nccl_plugin_abi::net_stats::NetStats;
 
 pub use self::stats::stats_file;
 use self::{
-    engine::Engine, fault::Fault, handle::Listening, locks::lock, manager::Manager,
-    sender::Sending, stats::Stats,
+    engine::Engine,
+    fault::Fault,
+    handle::Listening,
+    locks::lock,
+    manager::{Closing, Manager},
+    sender::Sending,
+    stats::Stats,
 };
 use crate::{
     devices::Device,

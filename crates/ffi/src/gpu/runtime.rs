@@ -9,7 +9,7 @@ use std::{
 use thiserror::Error;
 
 use super::table::Table;
-use crate::library::{Library, LoadError, text};
+use dynamic_library::{Library, LoadError, text};
 
 /// The vendor of the GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::library::table;
+use dynamic_library::table;
 
 /// A handle of the driver's: context, stream, event, graph, module, function.
 pub(crate) type Handle = *mut c_void;

@@ -7,7 +7,7 @@ use super::{
     element::Element,
     table::{Functions, Handle},
 };
-use crate::library::{Library, LoadError};
+use dynamic_library::{Library, LoadError};
 
 /// The functions of a library, for its width of handles.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use super::{
     abi::{Abi, Constants, MAX_TEXT_BYTES, with},
     table::{Functions, name_of},
 };
-use crate::library::{Library, LoadError};
 use crate::mpi::known_bugs::Faults;
+use dynamic_library::{Library, LoadError};
 
 /// The family of an MPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::library::{Library, LoadError};
+use dynamic_library::{Library, LoadError};
 
 /// A handle of one of the ABIs. busbw keeps handles as numbers, so that its types do not depend on the ABI.
 pub(super) trait Handle: Copy + 'static {

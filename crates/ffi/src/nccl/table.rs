@@ -8,7 +8,7 @@ use super::{
     call_config::RawCallConfig,
     config::{RawConfig, RawPrediction},
 };
-use crate::library::table;
+use dynamic_library::table;
 
 /// A communicator, a window, a registration.
 pub(crate) type Handle = *mut c_void;

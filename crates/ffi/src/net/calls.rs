@@ -23,7 +23,7 @@ use super::{
     error::{checked, present},
     properties::ToProperties,
 };
-use crate::library::text;
+use dynamic_library::text;
 
 /// A function that differs between versions.
 #[derive(Debug, Clone, Copy)]

@@ -16,7 +16,7 @@ use super::{
     error::{checked, present},
     logger::logger,
 };
-use crate::library::{Library, LoadError};
+use dynamic_library::{Library, LoadError};
 
 /// Supported versions of the table, newest first.
 pub const VERSIONS: [u32; 5] = [12, 11, 10, 9, 8];

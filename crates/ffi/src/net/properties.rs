@@ -7,7 +7,7 @@ use nccl_plugin_abi::net::{
     PropertiesV8, PropertiesV9, PropertiesV11, PropertiesV12, UNDEFINED, VirtualDevice,
 };
 
-use crate::library::text;
+use dynamic_library::text;
 
 /// A device.
 #[derive(Debug, Clone, PartialEq)]

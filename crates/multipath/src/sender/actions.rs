@@ -32,7 +32,8 @@ pub enum Action {
     Inspect(usize),
     /// Call [`hedge`](super::Sender::hedge) for this path.
     Hedge(usize),
-    /// Call [`lost`](super::Sender::lost) for this unreliable path, and connect it as is asked for then.
+    /// Call [`lost`](super::Sender::lost) for this path, and connect it as is asked for then: an unreliable one, or one that
+    /// places what it carries in the receiver's memory, which both ends stop before that.
     GiveUp {
         /// The path.
         path: usize,

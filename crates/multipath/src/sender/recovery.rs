@@ -10,6 +10,9 @@ use crate::{Source, Time};
 const HEDGE_TIMEOUT: Duration = Duration::from_millis(20);
 /// What is late for so long while nothing else moves: the other paths are asked whether the receiver reads.
 const IDLE_PING_TIMEOUT: Duration = Duration::from_millis(100);
+/// A path that places what it carries is given up when it is late for so long, and for eight times what was expected: half a
+/// second is about what a queue pair needs to find out by itself.
+const GIVE_UP_TIMEOUT: Duration = Duration::from_millis(500);
 /// The receiver is asked to acknowledge after so long.
 const PING_TIMEOUT: Duration = Duration::from_millis(50);
 /// Between two pings on a path.
@@ -95,6 +98,9 @@ impl<M: Source> Sender<M> {
             {
                 self.paths[path].pace.fade();
             }
+            if self.paths[path].capabilities.is_placed {
+                self.doubt(path, now, actions);
+            }
             let Some(lateness) = Self::lateness(&self.paths[path]) else { continue };
             if self.is_late(lateness, now) {
                 actions.push(Action::Hedge(path));
@@ -114,6 +120,23 @@ impl<M: Source> Sender<M> {
             {
                 actions.push(Action::Ping(number));
             }
+        }
+    }
+
+    /// A path that places what it carries takes no more chunks while it is late, and is given up after long.
+    fn doubt(&mut self, path: usize, now: Time, actions: &mut Vec<Action>) {
+        if Self::lateness(&self.paths[path]).is_some_and(|late| self.is_late(late, now))
+            && let Some(up) = self.paths[path].up()
+        {
+            up.is_suspected = true;
+        }
+        let limit = GIVE_UP_TIMEOUT.max(8 * Duration::from_nanos(self.paths[path].expected()));
+        let Link::Up(up) = &self.paths[path].link else { return };
+        if let Some(since) = up.waiting_since().filter(|_| up.is_suspected)
+            && self.is_late((limit, since), now)
+        {
+            let loss = Loss::Silent { silence: now.since(since), timeouts: 0 };
+            actions.push(Action::GiveUp { path, loss });
         }
     }
 

@@ -117,7 +117,7 @@ fn come(connection: &Arc<Connection>, path: usize, epoch: u32) -> Path {
         Hello { secret: [0; 16], listener: 0, path: path as u16, paths: MAX_PATHS as u16, epoch };
     let (one, end) = UnixStream::pair().unwrap_or_else(|error| panic!("no sockets: {error}"));
     let _ = end.set_nonblocking(true);
-    connection.connected(&hello, one.into());
+    connection.accepted(&hello, one.into());
     Path { end, epoch, waits: Vec::new() }
 }
 

@@ -19,12 +19,13 @@ use std::{
 
 use busbw_multipath::frame::{Hello, SECRET_BYTES};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
 
 pub(super) use self::connecting::CONNECT_TIMEOUT;
 use self::thread::Thread;
 use super::{
-    clock::Clock, engine::Engine, exit, fault::Fault, handle::Listening, locks::lock, receiver,
-    sender, sockets, stats::Stats,
+    clock::Clock, engine::Engine, exit, fault::Fault, handle::Listening, locks::lock, sockets,
+    stats::Stats,
 };
 use crate::{
     devices::Interface,
@@ -39,7 +40,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 enum Job {
     Connect(Connect),
     Watch(Weak<dyn Managed>),
-    Close(Arc<sender::Connection>),
+    Close(Arc<dyn Closing>),
     Leave(OwnedFd),
     Drain,
 }
@@ -59,9 +60,45 @@ pub(super) trait Managed: Send + Sync {
     fn cut(&self, path: usize);
 }
 
+/// An end that has paths connected, as the manager tells it what became of them.
+pub(super) trait Dialer: Send + Sync {
+    /// The other side has accepted the path of this handshake.
+    fn connected(&self, hello: &Hello, socket: OwnedFd);
+
+    /// The other side has no such connection any more.
+    fn gone(&self);
+
+    /// A path did not come up.
+    fn not_connected(&self, path: u16, error: Errno);
+
+    /// The other host has answered a probe.
+    fn probe_answered(&self);
+
+    /// It has not, so far as is known.
+    fn probe_unanswered(&self, error: Errno);
+}
+
+/// An end that paths are connected to.
+pub(super) trait Acceptor: Send + Sync {
+    /// A handshake of this connection has come by this socket.
+    fn accepted(&self, hello: &Hello, socket: OwnedFd);
+}
+
+/// An end that its caller has closed, until what was sent has arrived.
+pub(super) trait Closing: Managed {
+    /// Whether everything is acknowledged.
+    fn is_idle(&self) -> bool;
+
+    /// Why the connection has ended, if it has.
+    fn failure(&self) -> Result<()>;
+
+    /// Ends every path: the sockets on which the other side is to be told so.
+    fn end(&self) -> Vec<OwnedFd>;
+}
+
 /// A path to connect.
 pub(super) struct Connect {
-    pub whom: Weak<sender::Connection>,
+    pub whom: Weak<dyn Dialer>,
     /// A port of the kernel's choice, if it is 0.
     pub from: Option<SocketAddr>,
     pub to: SocketAddr,
@@ -83,8 +120,8 @@ pub(super) struct Manager {
     addresses: Vec<(SocketAddr, u8)>,
     jobs: Mutex<Vec<Job>>,
     wake: OwnedFd,
-    receivers: Mutex<HashMap<u64, Arc<receiver::Connection>>>,
-    last_receiver: AtomicU64,
+    acceptors: Mutex<HashMap<u64, Arc<dyn Acceptor>>>,
+    last_listener: AtomicU64,
     is_drained: Mutex<bool>,
     drained: Condvar,
     stats: OnceLock<Stats>,
@@ -147,8 +184,8 @@ impl Manager {
             addresses,
             jobs: Mutex::default(),
             wake,
-            receivers: Mutex::default(),
-            last_receiver: AtomicU64::new(0),
+            acceptors: Mutex::default(),
+            last_listener: AtomicU64::new(0),
             is_drained: Mutex::default(),
             drained: Condvar::new(),
             stats: OnceLock::new(),
@@ -157,16 +194,16 @@ impl Manager {
         }))
     }
 
-    /// Paths to this receiver are accepted from now on: where that is.
-    pub(super) fn open(&self, receiver: Arc<receiver::Connection>) -> Listening {
-        let listener = self.last_receiver.fetch_add(1, Ordering::Relaxed) + 1;
-        lock(&self.receivers).insert(listener, receiver);
+    /// Paths to this end are accepted from now on: where that is.
+    pub(super) fn open(&self, acceptor: Arc<dyn Acceptor>) -> Listening {
+        let listener = self.last_listener.fetch_add(1, Ordering::Relaxed) + 1;
+        lock(&self.acceptors).insert(listener, acceptor);
         Listening { secret: self.secret, listener, addresses: self.addresses.clone() }
     }
 
     /// No path is accepted there any more.
     pub(super) fn shut(&self, listener: u64) {
-        lock(&self.receivers).remove(&listener);
+        lock(&self.acceptors).remove(&listener);
     }
 
     /// Has what connections do written down from now on.
@@ -190,7 +227,7 @@ impl Manager {
     }
 
     /// Ends a connection when everything is acknowledged.
-    pub(super) fn close(&self, whom: Arc<sender::Connection>) {
+    pub(super) fn close(&self, whom: Arc<dyn Closing>) {
         self.ask(Job::Close(whom));
     }
 

@@ -24,7 +24,7 @@ use super::{
     events::Events,
     flag::Flag,
     locks::{lock, try_lock},
-    manager::{Managed, Manager},
+    manager::{Acceptor, Managed, Manager},
     memory::Place,
     results::Results,
     sockets,
@@ -102,36 +102,6 @@ impl Connection {
     /// Whether any path has come.
     pub(super) fn has_come(&self) -> bool {
         self.has_come.load(Ordering::Acquire)
-    }
-
-    /// A path is up; or a handshake says something else.
-    pub(super) fn connected(&self, hello: &Hello, socket: OwnedFd) {
-        if hello.epoch == Hello::ABORT {
-            lock(&self.core).aborted();
-            return;
-        }
-        if hello.epoch == Hello::PROBE {
-            self.check();
-            return;
-        }
-        let number = usize::from(hello.path);
-        let path = &self.paths[number];
-        let mut stream = lock(&path.stream);
-        if !lock(&self.core).accepts(number, hello.epoch) {
-            return;
-        }
-        // Before the kernel can tell of this one's.
-        path.ended.set(false);
-        if self.events.add(&socket, number).is_err() {
-            return;
-        }
-        self.not_polled(number);
-        self.lose(number, &mut stream);
-        let incoming = lock(&self.core).connected(number, hello.epoch);
-        *stream = Some(Stream::new(socket, incoming));
-        self.is_up.store(true, Ordering::Release);
-        self.has_come.store(true, Ordering::Release);
-        path.readable.raise();
     }
 
     fn failure(&self) -> Result<()> {
@@ -340,6 +310,37 @@ impl Work for Connection {
 
     fn rest(&self) -> bool {
         self.open.rest()
+    }
+}
+
+impl Acceptor for Connection {
+    fn accepted(&self, hello: &Hello, socket: OwnedFd) {
+        if hello.epoch == Hello::ABORT {
+            lock(&self.core).aborted();
+            return;
+        }
+        if hello.epoch == Hello::PROBE {
+            self.check();
+            return;
+        }
+        let number = usize::from(hello.path);
+        let path = &self.paths[number];
+        let mut stream = lock(&path.stream);
+        if !lock(&self.core).accepts(number, hello.epoch) {
+            return;
+        }
+        // Before the kernel can tell of this one's.
+        path.ended.set(false);
+        if self.events.add(&socket, number).is_err() {
+            return;
+        }
+        self.not_polled(number);
+        self.lose(number, &mut stream);
+        let incoming = lock(&self.core).connected(number, hello.epoch);
+        *stream = Some(Stream::new(socket, incoming));
+        self.is_up.store(true, Ordering::Release);
+        self.has_come.store(true, Ordering::Release);
+        path.readable.raise();
     }
 }
 

@@ -17,7 +17,6 @@ use std::{
 };
 
 use busbw_multipath::{End, Time, frame::Hello};
-use nccl_plugin_abi::Status;
 
 pub(super) use self::calls::Sending;
 use self::{counts::Kernel, stream::Stream};
@@ -25,7 +24,7 @@ use super::{
     engine::Open, events::Events, flag::Flag, locks::lock, manager::Manager, memory::Outgoing,
     results::Results, routes::Route, watch::Watch,
 };
-use crate::network::{Failure, Result};
+use crate::network::Result;
 
 /// Both for the caller and for the connection manager. Whoever locks a path and the state machine locks the path first.
 pub(super) struct Connection {
@@ -117,14 +116,6 @@ impl Connection {
     /// Whether any path is up.
     pub(super) fn is_up(&self) -> bool {
         lock(&self.core).paths_up() > 0
-    }
-
-    /// Why the connection has ended, if it has.
-    pub(super) fn failure(&self) -> Result<()> {
-        match self.ended.get() {
-            None => Ok(()),
-            Some((text, _)) => Err(Failure::new(Status::REMOTE, text)),
-        }
     }
 
     fn now(&self) -> Time {

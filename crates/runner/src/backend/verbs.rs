@@ -1,5 +1,5 @@
 //! The `verbs` backend: messages over RDMA devices, by perftest's loops; no GPU and no NCCL.
-//! Not libibverbs (`busbw_ffi::verbs`), not which device (`busbw_host`), and not who starts the ranks.
+//! Not libibverbs (`busbw_verbs`), not which device (`busbw_host`), and not who starts the ranks.
 
 mod buffers;
 mod channel;
@@ -14,15 +14,15 @@ mod port;
 mod signals;
 mod wait;
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use busbw_core::{
     algorithm::Table,
     plan::{Case, Plan, VerbsOptions},
     record::{LibraryFacts, VerbsFacts},
 };
-use busbw_ffi::verbs::Device;
 use busbw_job::world::World;
+use busbw_verbs::Device;
 
 use self::{buffers::Buffers, no_collectives::NoCollectives, pair::Pair, port::OpenPort};
 use super::{Backend, Channel, Prepared, Reason, RunError};
@@ -38,7 +38,7 @@ pub struct Verbs<'p> {
     /// The connections, by the other end's world rank.
     pairs: BTreeMap<usize, Pair>,
     buffers: Buffers,
-    device: Rc<Device>,
+    device: Arc<Device>,
     /// Largest message of the port, in bytes.
     most: usize,
     /// Largest payload of a packet, in bytes.

@@ -127,6 +127,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::multipath::sender;
 
     #[test]
     fn a_socket_that_is_connected_to_itself_is_no_path() {
@@ -134,7 +135,7 @@ mod tests {
             let (listener, to) = sockets::listening(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
             drop(listener);
             let hello = Hello { secret: [0; 16], listener: 1, path: 0, paths: 1, epoch: 0 };
-            let whom = Weak::new();
+            let whom: Weak<sender::Connection> = Weak::new();
             let timeout = CONNECT_TIMEOUT;
             let connect = Connect { whom, from: Some(to), to, hello, timeout };
             Connecting::begin(connect, Instant::now())

@@ -52,12 +52,12 @@ impl Handshake {
         }
         let hello =
             Hello::decoded(&self.hello).filter(|hello| same(&hello.secret, &manager.secret))?;
-        let receiver = lock(&manager.receivers).get(&hello.listener).cloned();
-        let answer = if receiver.is_some() { Answer::Accepted } else { Answer::Gone };
+        let acceptor = lock(&manager.acceptors).get(&hello.listener).cloned();
+        let answer = if acceptor.is_some() { Answer::Accepted } else { Answer::Gone };
         // A new connection's buffer takes eight bytes.
         let _ = sockets::send(&self.socket, &[IoSlice::new(&answer.encoded())]);
-        if let Some(receiver) = receiver {
-            receiver.connected(&hello, self.socket);
+        if let Some(acceptor) = acceptor {
+            acceptor.accepted(&hello, self.socket);
         }
         None
     }

@@ -18,13 +18,15 @@ use rustix::{
     net::{Shutdown, SocketFlags, accept_with, shutdown},
 };
 
-use super::{CLOSE_TIMEOUT, Job, Managed, Manager, connecting::Connecting, handshake::Handshake};
+use super::{
+    CLOSE_TIMEOUT, Closing, Job, Managed, Manager, connecting::Connecting, handshake::Handshake,
+};
 use crate::{
     log,
     multipath::{
         fault::{Draws, Fault},
         locks::lock,
-        sender, sockets,
+        sockets,
     },
 };
 
@@ -55,7 +57,7 @@ pub(super) struct Thread {
     watched: Vec<(Weak<dyn Managed>, Instant)>,
     /// On which nothing is in flight.
     idle: Vec<Weak<dyn Managed>>,
-    closing: Vec<(Arc<sender::Connection>, Instant)>,
+    closing: Vec<(Arc<dyn Closing>, Instant)>,
     next_check: Instant,
     next_idle_check: Instant,
     is_draining: bool,

@@ -165,7 +165,7 @@ mod tests {
         multipath::{
             clock::Clock,
             engine::Engine,
-            manager::{Managed, Manager},
+            manager::{Acceptor, Managed, Manager},
         },
         network::Listener,
     };
@@ -183,7 +183,7 @@ mod tests {
         let (one, other) = UnixStream::pair().unwrap();
         one.set_nonblocking(true).unwrap();
         other.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        connection.connected(&hello(path, epoch), one.into());
+        connection.accepted(&hello(path, epoch), one.into());
         other
     }
 
@@ -221,7 +221,7 @@ mod tests {
         other.set_nodelay(true).unwrap();
         let one = listener.accept().unwrap().0;
         one.set_nonblocking(true).unwrap();
-        connection.connected(&hello(0, 1), one.into());
+        connection.accepted(&hello(0, 1), one.into());
         let left = || {
             let end = lock(&connection.paths[0].stream);
             rustix::io::ioctl_fionread(&*end.as_ref().unwrap().socket).unwrap()

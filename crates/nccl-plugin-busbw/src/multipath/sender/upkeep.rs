@@ -8,7 +8,7 @@ use std::{
 };
 
 use busbw_multipath::{Action, ConnectError, End, Loss, Notice, Port, frame::Hello};
-use nccl_plugin_abi::net_stats::NetConnection;
+use nccl_plugin_abi::{Status, net_stats::NetConnection};
 use rustix::io::Errno;
 
 use super::{
@@ -19,9 +19,10 @@ use crate::{
     log,
     multipath::{
         locks::{lock, try_lock},
-        manager::{CONNECT_TIMEOUT, Connect, Managed},
+        manager::{CONNECT_TIMEOUT, Closing, Connect, Dialer, Managed},
         sockets,
     },
+    network::{Failure, Result},
 };
 
 impl Connection {
@@ -56,7 +57,7 @@ impl Connection {
                         lock(&self.core).hedge(path, self.now(), stream.writing());
                     }
                 }
-                // Only of unreliable paths, of which there are none here.
+                // Of paths that are unreliable, or place what they carry, of which there are none here.
                 Action::GiveUp { .. } => {}
                 Action::Notify(notice) => self.notify(&notice),
             }
@@ -99,8 +100,56 @@ impl Connection {
         self.paths[path].kernel.last_local().map(|at| at.ip())
     }
 
-    /// A path is up.
-    pub(in crate::multipath) fn connected(&self, hello: &Hello, socket: OwnedFd) {
+    /// A path is lost: what it had goes over the others.
+    pub(super) fn lose(&self, path: usize, stream: &mut Option<Stream>, loss: &Loss) {
+        let Some(up) = stream.take() else { return };
+        let health = up.health();
+        sockets::give_up(&up.socket);
+        let (mut actions, now) = (Vec::new(), self.now());
+        lock(&self.core).lost(path, loss, &health, now, &mut actions, |request, bytes| {
+            self.done(request, bytes);
+        });
+        self.paths[path].kernel.ended(up.socket);
+        // It only asks the manager, and tells: it locks no path.
+        self.perform(actions);
+        self.watch();
+    }
+
+    /// Ends every path, whatever is on its way: NCCL's memory is not touched any more.
+    pub(in crate::multipath) fn abort(&self) {
+        if self.aborted.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // First, so that a path that is just coming up finds nothing any more.
+        lock(&self.core).abort();
+        self.note_end();
+        self.end().into_iter().for_each(|socket| self.manager.leave(socket));
+        self.manager.connect(self.connect(0, Weak::new(), Hello::ABORT));
+    }
+
+    /// Keeps why the connection has ended where callers see it without a lock.
+    fn note_end(&self) {
+        let end = lock(&self.core).end().map(|end| (end.told(&self.paths[0].to), *end));
+        if let Some(end) = end {
+            let _ = self.ended.set(end);
+        }
+    }
+
+    pub(super) fn watch(&self) {
+        if self.watched.ask() {
+            self.manager.watch(self.itself.clone());
+        }
+    }
+
+    /// Why the connection has failed, if none of its ends has wanted that.
+    pub(super) fn broken(&self) -> Option<String> {
+        let (told, end): &(String, End) = self.ended.get()?;
+        (!end.is_wanted()).then(|| told.clone())
+    }
+}
+
+impl Dialer for Connection {
+    fn connected(&self, hello: &Hello, socket: OwnedFd) {
         let number = usize::from(hello.path);
         let path = &self.paths[number];
         let mut stream = lock(&path.stream);
@@ -122,14 +171,12 @@ impl Connection {
         self.perform(actions);
     }
 
-    /// The other side has no such connection any more.
-    pub(in crate::multipath) fn gone(&self) {
+    fn gone(&self) {
         lock(&self.core).gone();
         self.note_end();
     }
 
-    /// A path did not come up.
-    pub(in crate::multipath) fn not_connected(&self, path: u16, error: Errno) {
+    fn not_connected(&self, path: u16, error: Errno) {
         let why = match error {
             Errno::CONNREFUSED | Errno::CONNRESET => ConnectError::Refused,
             Errno::ADDRINUSE | Errno::ADDRNOTAVAIL => ConnectError::PortTaken,
@@ -140,13 +187,11 @@ impl Connection {
         self.perform(actions);
     }
 
-    /// The other host has answered a probe.
-    pub(in crate::multipath) fn probe_answered(&self) {
+    fn probe_answered(&self) {
         lock(&self.core).probe_answered();
     }
 
-    /// It has not, so far as is known.
-    pub(in crate::multipath) fn probe_unanswered(&self, error: Errno) {
+    fn probe_unanswered(&self, error: Errno) {
         let mut core = lock(&self.core);
         match error {
             Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH => {
@@ -157,24 +202,21 @@ impl Connection {
             _ => {}
         }
     }
+}
 
-    /// A path is lost: what it had goes over the others.
-    pub(super) fn lose(&self, path: usize, stream: &mut Option<Stream>, loss: &Loss) {
-        let Some(up) = stream.take() else { return };
-        let health = up.health();
-        sockets::give_up(&up.socket);
-        let (mut actions, now) = (Vec::new(), self.now());
-        lock(&self.core).lost(path, loss, &health, now, &mut actions, |request, bytes| {
-            self.done(request, bytes);
-        });
-        self.paths[path].kernel.ended(up.socket);
-        // It only asks the manager, and tells: it locks no path.
-        self.perform(actions);
-        self.watch();
+impl Closing for Connection {
+    fn is_idle(&self) -> bool {
+        lock(&self.core).is_idle()
     }
 
-    /// Ends every path; those on which the other side can be told so.
-    pub(in crate::multipath) fn end(&self) -> Vec<OwnedFd> {
+    fn failure(&self) -> Result<()> {
+        match self.ended.get() {
+            None => Ok(()),
+            Some((text, _)) => Err(Failure::new(Status::REMOTE, text)),
+        }
+    }
+
+    fn end(&self) -> Vec<OwnedFd> {
         lock(&self.core).forget_losses();
         let counted = NetConnection { closed: true, ..self.counted() };
         let told = counted.paths.iter().map(counts::told).collect::<Vec<_>>().join("; ");
@@ -190,43 +232,6 @@ impl Connection {
         // Nobody is to connect them again.
         lock(&self.core).take_down(self.now());
         sockets
-    }
-
-    /// Ends every path, whatever is on its way: NCCL's memory is not touched any more.
-    pub(in crate::multipath) fn abort(&self) {
-        if self.aborted.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        // First, so that a path that is just coming up finds nothing any more.
-        lock(&self.core).abort();
-        self.note_end();
-        self.end().into_iter().for_each(|socket| self.manager.leave(socket));
-        self.manager.connect(self.connect(0, Weak::new(), Hello::ABORT));
-    }
-
-    /// Whether everything is acknowledged.
-    pub(in crate::multipath) fn is_idle(&self) -> bool {
-        lock(&self.core).is_idle()
-    }
-
-    /// Keeps why the connection has ended where callers see it without a lock.
-    fn note_end(&self) {
-        let end = lock(&self.core).end().map(|end| (end.told(&self.paths[0].to), *end));
-        if let Some(end) = end {
-            let _ = self.ended.set(end);
-        }
-    }
-
-    pub(super) fn watch(&self) {
-        if self.watched.ask() {
-            self.manager.watch(self.itself.clone());
-        }
-    }
-
-    /// Why the connection has failed, if none of its ends has wanted that.
-    pub(super) fn broken(&self) -> Option<String> {
-        let (told, end): &(String, End) = self.ended.get()?;
-        (!end.is_wanted()).then(|| told.clone())
     }
 }
 

@@ -1,9 +1,9 @@
 //! A rank's registered memory: what it sends from and where it receives.
 //! Not the messages.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
-use busbw_ffi::verbs::{Device, Region, VerbsError};
+use busbw_verbs::{Device, Region, VerbsError};
 
 use crate::backend::Side;
 
@@ -12,13 +12,13 @@ pub(super) const HEADROOM: usize = 64;
 
 /// The two buffers.
 pub(super) struct Buffers {
-    pub(super) send: Rc<Region>,
-    pub(super) recv: Rc<Region>,
+    pub(super) send: Arc<Region>,
+    pub(super) recv: Arc<Region>,
 }
 
 impl Buffers {
     /// Buffers of so many bytes each.
-    pub(super) fn new(device: &Rc<Device>, bytes: usize) -> Result<Buffers, VerbsError> {
+    pub(super) fn new(device: &Arc<Device>, bytes: usize) -> Result<Buffers, VerbsError> {
         Ok(Buffers {
             send: Region::new(device, bytes)?,
             recv: Region::new(device, HEADROOM + bytes)?,
@@ -26,7 +26,7 @@ impl Buffers {
     }
 
     /// The memory of a side, and where its data begins.
-    pub(super) fn of(&self, side: Side) -> (&Rc<Region>, usize) {
+    pub(super) fn of(&self, side: Side) -> (&Arc<Region>, usize) {
         match side {
             Side::Send => (&self.send, 0),
             Side::Recv => (&self.recv, HEADROOM),

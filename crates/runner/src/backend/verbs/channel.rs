@@ -9,7 +9,7 @@ use busbw_core::{
     pattern::{self, Content, Mismatch, Pattern},
     plan::{Connection, Verb},
 };
-use busbw_ffi::verbs::VerbsError;
+use busbw_verbs::VerbsError;
 
 use super::{Verbs, exchange::Stream, ping_pong::PingPong, signals::Signal, wait::Waits};
 use crate::backend::{BackendError, Batch, Channel, Part, Reason};

@@ -5,7 +5,7 @@
 use std::{ops::Range, time::Instant};
 
 use busbw_core::plan::VerbsOptions;
-use busbw_ffi::verbs::{Request, VerbsError};
+use busbw_verbs::{Request, VerbsError};
 
 use super::{
     buffers::HEADROOM,

@@ -10,9 +10,9 @@ use busbw_core::{
     exit::Exit,
     plan::{Plan, VerbsOptions},
 };
-use busbw_ffi::verbs::{Address, Device, Endpoint, Link, RemoteMemory, VerbsError};
 use busbw_host::machine;
 use busbw_job::world::World;
+use busbw_verbs::{Address, Device, Endpoint, Link, RemoteMemory, VerbsError};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -129,7 +129,7 @@ fn unlike(own: &Hello, peer: usize, theirs: &Hello) -> String {
 }
 
 fn pair(
-    device: &std::rc::Rc<Device>,
+    device: &std::sync::Arc<Device>,
     buffers: &Buffers,
     options: &VerbsOptions,
     peer: usize,

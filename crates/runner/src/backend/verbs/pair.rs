@@ -1,10 +1,10 @@
 //! The connection with one other rank: queue pairs for data, one for signals, and the other end's memory.
 //! Not the loops over it (`exchange`, `ping_pong`).
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use busbw_core::plan::{Connection, Verb, VerbsOptions};
-use busbw_ffi::verbs::{
+use busbw_verbs::{
     CompletionQueue, Device, QueuePair, RemoteMemory, Service, Sizes, VerbsError, Work,
 };
 
@@ -34,8 +34,8 @@ pub(super) struct Pair {
     pub(super) connection: Connection,
     pub(super) ways: Vec<Way>,
     pub(super) signals: Signals,
-    pub(super) sent: Rc<CompletionQueue>,
-    pub(super) came: Rc<CompletionQueue>,
+    pub(super) sent: Arc<CompletionQueue>,
+    pub(super) came: Arc<CompletionQueue>,
     /// Numbers of our memory in its queue pairs.
     pub(super) send_memory: usize,
     pub(super) recv_memory: usize,
@@ -74,7 +74,7 @@ pub(super) fn service(connection: Connection) -> Service {
 impl Pair {
     /// An end that is not connected.
     pub(super) fn new(
-        device: &Rc<Device>,
+        device: &Arc<Device>,
         buffers: &Buffers,
         options: &VerbsOptions,
         peer: usize,

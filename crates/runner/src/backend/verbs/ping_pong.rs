@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use busbw_core::plan::{Verb, VerbsOptions};
-use busbw_ffi::verbs::{Request, VerbsError};
+use busbw_verbs::{Request, VerbsError};
 
 use super::{
     buffers::{Buffers, HEADROOM},

@@ -1,7 +1,7 @@
 //! The device, port and address of a rank: chosen by its own host, opened, and held against what was asked for.
 //! Not the choice (`busbw_host::machine`), and not the connections (`join`).
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use busbw_core::{
     Benchmark,
@@ -9,8 +9,8 @@ use busbw_core::{
     plan::{Connection, Plan, Verb, VerbsOptions},
     record::VerbsFacts,
 };
-use busbw_ffi::verbs::{Address, Device, Limits, Link, LinkLayer, Port, VerbsError};
 use busbw_host::machine::{self, AddressKind, Choice, Root};
+use busbw_verbs::{Address, Device, Limits, Link, LinkLayer, Port, VerbsError};
 
 use super::Wanted;
 use crate::backend::device::bind_to;
@@ -20,7 +20,7 @@ const MOST_READS: u8 = 16;
 
 /// An open device, and its port.
 pub(super) struct OpenPort {
-    pub(super) device: Rc<Device>,
+    pub(super) device: Arc<Device>,
     pub(super) choice: Choice,
     pub(super) port: Port,
     pub(super) address: Address,
@@ -46,7 +46,7 @@ impl OpenPort {
         if plan.bind {
             bind(&choice);
         }
-        let verbs = busbw_ffi::verbs::Verbs::open().map_err(|error| {
+        let verbs = busbw_verbs::Verbs::open().map_err(|error| {
             impossible(format!("{error}; install rdma-core's libibverbs1 and ibverbs-providers (Debian, Ubuntu) or libibverbs (RHEL)"))
         })?;
         let device = Device::open(verbs, &choice.device);

@@ -1,9 +1,9 @@
 //! Signals between the two ends of a pair, over a reliable queue pair of their own: ready, done, and one byte.
 //! Not measured, and no data.
 
-use std::{collections::VecDeque, rc::Rc};
+use std::{collections::VecDeque, sync::Arc};
 
-use busbw_ffi::verbs::{
+use busbw_verbs::{
     CompletionQueue, Device, Endpoint, Link, QueuePair, Region, Request, Service, Sizes,
     VerbsError, Work,
 };
@@ -44,15 +44,15 @@ impl Signal {
 /// One end.
 pub(super) struct Signals {
     pair: QueuePair,
-    sent: Rc<CompletionQueue>,
-    came: Rc<CompletionQueue>,
+    sent: Arc<CompletionQueue>,
+    came: Arc<CompletionQueue>,
     memory: usize,
     waiting: VecDeque<Signal>,
 }
 
 impl Signals {
     /// An end that is not connected.
-    pub(super) fn new(device: &Rc<Device>, region: &Rc<Region>) -> Result<Signals, VerbsError> {
+    pub(super) fn new(device: &Arc<Device>, region: &Arc<Region>) -> Result<Signals, VerbsError> {
         let sent = CompletionQueue::new(device, POSTED)?;
         let came = CompletionQueue::new(device, POSTED)?;
         let sizes = Sizes { send: POSTED, receive: POSTED, inline_bytes: 0 };

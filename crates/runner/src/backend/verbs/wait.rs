@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use busbw_core::{exit::Exit, plan::Plan};
-use busbw_ffi::verbs::{Device, VerbsError};
+use busbw_verbs::{Device, VerbsError};
 
 use crate::backend::{
     BackendError,

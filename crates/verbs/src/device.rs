@@ -1,7 +1,7 @@
 //! An open device with its protection domain, its limits, its ports and their addresses.
 //! Not its memory and queues (`memory`, `queue`, `queue_pair`).
 
-use std::{fmt, io, net::Ipv6Addr, rc::Rc};
+use std::{fmt, io, net::Ipv6Addr, sync::Arc};
 
 use rustix::{event, fd::BorrowedFd};
 
@@ -54,6 +54,12 @@ pub struct Device {
     name: String,
 }
 
+// SAFETY: pointers to an open device, which the library guards by itself (rdma-core's Documentation/libibverbs.md,
+// "Thread safe").
+unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
+
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Device").field(&self.name).finish()
@@ -65,7 +71,7 @@ impl Device {
     ///
     /// # Errors
     /// The library has no such device, or the system refuses it.
-    pub fn open(verbs: &'static Verbs, name: &str) -> Result<Rc<Device>, VerbsError> {
+    pub fn open(verbs: &'static Verbs, name: &str) -> Result<Arc<Device>, VerbsError> {
         let open = verbs.calls.open_device.ok_or(VerbsError::Absent("ibv_open_device"))?;
         let opened = verbs.with_list(|list| {
             let device = list.iter().find(|device| verbs.name(**device) == name)?;
@@ -99,7 +105,7 @@ impl Device {
         if device.domain.is_null() {
             return Err(refused("ibv_alloc_pd", name, &io::Error::last_os_error()));
         }
-        Ok(Rc::new(device))
+        Ok(Arc::new(device))
     }
 
     /// Its name, such as mlx5_0.

@@ -196,7 +196,7 @@ pub(super) struct Completion {
     pub(super) status: c_int,
     _opcode: c_int,
     pub(super) vendor_error: u32,
-    _bytes: u32,
+    pub(super) bytes: u32,
     /// In network byte order.
     pub(super) immediate: u32,
     pub(super) number: u32,
@@ -288,10 +288,11 @@ pub(super) struct QueuePairAttributes {
 pub(super) mod opcode {
     use std::ffi::c_int;
 
-    pub(in crate::verbs) const WRITE: c_int = 0;
-    pub(in crate::verbs) const SEND: c_int = 2;
-    pub(in crate::verbs) const SEND_WITH_IMMEDIATE: c_int = 3;
-    pub(in crate::verbs) const READ: c_int = 4;
+    pub(crate) const WRITE: c_int = 0;
+    pub(crate) const WRITE_WITH_IMMEDIATE: c_int = 1;
+    pub(crate) const SEND: c_int = 2;
+    pub(crate) const SEND_WITH_IMMEDIATE: c_int = 3;
+    pub(crate) const READ: c_int = 4;
 }
 
 /// `enum ibv_send_flags`.
@@ -302,40 +303,41 @@ pub(super) const INLINE: c_uint = 1 << 3;
 pub(super) mod access {
     use std::ffi::c_uint;
 
-    pub(in crate::verbs) const LOCAL_WRITE: c_uint = 1;
-    pub(in crate::verbs) const REMOTE_WRITE: c_uint = 1 << 1;
-    pub(in crate::verbs) const REMOTE_READ: c_uint = 1 << 2;
+    pub(crate) const LOCAL_WRITE: c_uint = 1;
+    pub(crate) const REMOTE_WRITE: c_uint = 1 << 1;
+    pub(crate) const REMOTE_READ: c_uint = 1 << 2;
 }
 
 /// `enum ibv_qp_attr_mask`.
 pub(super) mod mask {
     use std::ffi::c_int;
 
-    pub(in crate::verbs) const STATE: c_int = 1;
-    pub(in crate::verbs) const ACCESS: c_int = 1 << 3;
-    pub(in crate::verbs) const PKEY: c_int = 1 << 4;
-    pub(in crate::verbs) const PORT: c_int = 1 << 5;
-    pub(in crate::verbs) const QKEY: c_int = 1 << 6;
-    pub(in crate::verbs) const ADDRESS: c_int = 1 << 7;
-    pub(in crate::verbs) const MTU: c_int = 1 << 8;
-    pub(in crate::verbs) const TIMEOUT: c_int = 1 << 9;
-    pub(in crate::verbs) const RETRIES: c_int = 1 << 10;
-    pub(in crate::verbs) const RNR_RETRIES: c_int = 1 << 11;
-    pub(in crate::verbs) const RECEIVE_SEQUENCE: c_int = 1 << 12;
-    pub(in crate::verbs) const MOST_READS: c_int = 1 << 13;
-    pub(in crate::verbs) const RNR_TIMER: c_int = 1 << 15;
-    pub(in crate::verbs) const SEND_SEQUENCE: c_int = 1 << 16;
-    pub(in crate::verbs) const MOST_ANSWERED_READS: c_int = 1 << 17;
-    pub(in crate::verbs) const OTHER_NUMBER: c_int = 1 << 20;
+    pub(crate) const STATE: c_int = 1;
+    pub(crate) const ACCESS: c_int = 1 << 3;
+    pub(crate) const PKEY: c_int = 1 << 4;
+    pub(crate) const PORT: c_int = 1 << 5;
+    pub(crate) const QKEY: c_int = 1 << 6;
+    pub(crate) const ADDRESS: c_int = 1 << 7;
+    pub(crate) const MTU: c_int = 1 << 8;
+    pub(crate) const TIMEOUT: c_int = 1 << 9;
+    pub(crate) const RETRIES: c_int = 1 << 10;
+    pub(crate) const RNR_RETRIES: c_int = 1 << 11;
+    pub(crate) const RECEIVE_SEQUENCE: c_int = 1 << 12;
+    pub(crate) const MOST_READS: c_int = 1 << 13;
+    pub(crate) const RNR_TIMER: c_int = 1 << 15;
+    pub(crate) const SEND_SEQUENCE: c_int = 1 << 16;
+    pub(crate) const MOST_ANSWERED_READS: c_int = 1 << 17;
+    pub(crate) const OTHER_NUMBER: c_int = 1 << 20;
 }
 
 /// `enum ibv_qp_state`.
 pub(super) mod state {
     use std::ffi::c_int;
 
-    pub(in crate::verbs) const INIT: c_int = 1;
-    pub(in crate::verbs) const READY_TO_RECEIVE: c_int = 2;
-    pub(in crate::verbs) const READY_TO_SEND: c_int = 3;
+    pub(crate) const INIT: c_int = 1;
+    pub(crate) const READY_TO_RECEIVE: c_int = 2;
+    pub(crate) const READY_TO_SEND: c_int = 3;
+    pub(crate) const FAILED: c_int = 6;
 }
 
 /// `struct ibv_async_event`.
@@ -377,6 +379,7 @@ mod tests {
         assert_eq!((size_of::<ReceiveRequest>(), size_of::<Piece>()), (32, 16));
         assert_eq!((size_of::<Completion>(), offset_of!(Completion, immediate)), (48, 24));
         assert_eq!(offset_of!(Completion, number), 28);
+        assert_eq!(offset_of!(Completion, bytes), 20);
         assert_eq!((size_of::<NewQueuePair>(), offset_of!(NewQueuePair, kind)), (64, 52));
         assert_eq!(offset_of!(NewQueuePair, capacity), 32);
         assert_eq!((size_of::<AddressAttributes>(), offset_of!(AddressAttributes, lid)), (32, 24));

@@ -98,14 +98,14 @@ impl Library {
     ///
     /// # Safety
     /// `F` must be the function's type.
-    pub(crate) unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
+    pub unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
         // SAFETY: the caller vouches for the type; the handle is never closed.
         let symbol = unsafe { self.handle.get::<F>(name.to_bytes_with_nul()) };
         symbol.ok().map(|symbol| *symbol)
     }
 
     /// The address of a variable of the library, if it has it.
-    pub(crate) fn address(&self, name: &CStr) -> Option<*mut c_void> {
+    pub fn address(&self, name: &CStr) -> Option<*mut c_void> {
         // SAFETY: only the address is taken; what lies there is the library's.
         unsafe { self.function(name) }
     }
@@ -115,7 +115,7 @@ impl Library {
 ///
 /// # Safety
 /// `text` must be null or end with a zero that stays where it is during the call.
-pub(crate) unsafe fn text(text: *const c_char) -> String {
+pub unsafe fn text(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
@@ -125,6 +125,7 @@ pub(crate) unsafe fn text(text: *const c_char) -> String {
 
 /// Declares a table of foreign functions that return a status. `open` looks every name up once. A
 /// missing function leaves its entry empty, and only a call of it fails.
+#[macro_export]
 macro_rules! table {
     (
         $(#[$attribute:meta])*
@@ -140,7 +141,7 @@ macro_rules! table {
 
         impl $table {
             /// Looks every function up by the name of column `column`.
-            pub(crate) fn open(library: &$crate::library::Library, column: usize) -> $table {
+            pub(crate) fn open(library: &$crate::Library, column: usize) -> $table {
                 assert!(column < $names);
                 $table {
                     $(
@@ -165,7 +166,6 @@ macro_rules! table {
         }
     };
 }
-pub(crate) use table;
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! A completion queue: what has completed, and whether it failed.
 //! Not the requests (`queue_pair`).
 
-use std::{fmt, io, rc::Rc};
+use std::{fmt, io, sync::Arc};
 
 use super::{
     Device, VerbsError, abi,
@@ -20,11 +20,30 @@ pub struct Completed {
     pub immediate: u32,
 }
 
+/// A request that has ended, well or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// The number that it was posted with.
+    pub id: u64,
+    /// The number that the other end sent with it.
+    pub immediate: u32,
+    /// Bytes of what a receive took, also of a write that came with a number.
+    pub bytes: u32,
+    /// `enum ibv_wc_status`: 0 where it was done.
+    pub status: i32,
+}
+
 /// A completion queue. Errors of its entries end the wait that finds them.
 pub struct CompletionQueue {
-    pub(super) device: Rc<Device>,
+    pub(super) device: Arc<Device>,
     pub(super) queue: *mut abi::CompletionQueue,
 }
+
+// SAFETY: a pointer to what the library guards by itself: any thread may poll (ibv_poll_cq(3), rdma-core's
+// Documentation/libibverbs.md).
+unsafe impl Send for CompletionQueue {}
+// SAFETY: as above.
+unsafe impl Sync for CompletionQueue {}
 
 impl fmt::Debug for CompletionQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,7 +56,7 @@ impl CompletionQueue {
     ///
     /// # Errors
     /// The device has no room for it.
-    pub fn new(device: &Rc<Device>, entries: u32) -> Result<Rc<CompletionQueue>, VerbsError> {
+    pub fn new(device: &Arc<Device>, entries: u32) -> Result<Arc<CompletionQueue>, VerbsError> {
         let create = device.verbs.calls.create_cq.ok_or(VerbsError::Absent("ibv_create_cq"))?;
         let entries = i32::try_from(entries).unwrap_or(i32::MAX);
         let none = std::ptr::null_mut();
@@ -46,7 +65,7 @@ impl CompletionQueue {
         if queue.is_null() {
             return Err(refused("ibv_create_cq", device.name(), &io::Error::last_os_error()));
         }
-        Ok(Rc::new(CompletionQueue { device: Rc::clone(device), queue }))
+        Ok(Arc::new(CompletionQueue { device: Arc::clone(device), queue }))
     }
 
     /// Takes what has completed and gives it to `each`. Returns how many there were. Never waits.
@@ -56,22 +75,46 @@ impl CompletionQueue {
     #[inline]
     pub fn poll(&self, mut each: impl FnMut(Completed)) -> Result<usize, VerbsError> {
         let mut entries = [abi::Completion::default(); BATCH];
-        // SAFETY: the queue and its context exist; the entries have their room.
-        let taken = unsafe {
-            let poll = (*(*self.queue).context).ops.poll_cq;
-            let poll = poll.ok_or(VerbsError::Absent("poll_cq"))?;
-            poll(self.queue, BATCH as i32, entries.as_mut_ptr())
-        };
-        let Ok(taken) = usize::try_from(taken) else {
-            return Err(refused("ibv_poll_cq", self.device.name(), &io::Error::last_os_error()));
-        };
-        for entry in entries.iter().take(taken) {
+        let taken = self.take(&mut entries)?;
+        for entry in &entries[..taken] {
             if entry.status != 0 {
                 return Err(self.failed(entry));
             }
             each(Completed { id: entry.id, immediate: u32::from_be(entry.immediate) });
         }
         Ok(taken)
+    }
+
+    /// As [`CompletionQueue::poll`], with what ended badly among the others, as it is when a queue pair has failed.
+    ///
+    /// # Errors
+    /// The queue itself cannot be read.
+    #[inline]
+    pub fn poll_all(&self, mut each: impl FnMut(Ended)) -> Result<usize, VerbsError> {
+        let mut entries = [abi::Completion::default(); BATCH];
+        let taken = self.take(&mut entries)?;
+        for entry in &entries[..taken] {
+            each(Ended {
+                id: entry.id,
+                immediate: u32::from_be(entry.immediate),
+                bytes: entry.bytes,
+                status: entry.status,
+            });
+        }
+        Ok(taken)
+    }
+
+    #[inline]
+    fn take(&self, entries: &mut [abi::Completion; BATCH]) -> Result<usize, VerbsError> {
+        // SAFETY: the queue and its context exist; the entries have their room.
+        let taken = unsafe {
+            let poll = (*(*self.queue).context).ops.poll_cq;
+            let poll = poll.ok_or(VerbsError::Absent("poll_cq"))?;
+            poll(self.queue, BATCH as i32, entries.as_mut_ptr())
+        };
+        usize::try_from(taken)
+            .map(|taken| taken.min(BATCH))
+            .map_err(|_| refused("ibv_poll_cq", self.device.name(), &io::Error::last_os_error()))
     }
 
     #[cold]

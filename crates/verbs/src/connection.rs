@@ -156,6 +156,17 @@ impl QueuePair {
         }
     }
 
+    /// Ends all that is under way, of either end: when this returns, the device reads and writes nothing for it any more,
+    /// and what was posted completes as flushed.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub fn stop(&self) -> Result<(), VerbsError> {
+        let mut attributes =
+            abi::QueuePairAttributes { state: state::FAILED, ..Default::default() };
+        self.modify(&mut attributes, mask::STATE)
+    }
+
     fn modify(
         &self,
         attributes: &mut abi::QueuePairAttributes,

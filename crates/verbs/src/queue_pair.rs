@@ -1,7 +1,7 @@
 //! A queue pair: made, and given work.
 //! Not its connection (`connection`), and not what completes (`queue`).
 
-use std::{fmt, io, mem, ops::Range, ptr, rc::Rc};
+use std::{fmt, io, mem, ops::Range, ptr, sync::Arc};
 
 use super::{
     CompletionQueue, Device, Region, RemoteMemory, VerbsError, abi, abi::opcode,
@@ -80,20 +80,34 @@ pub struct Request {
     pub signaled: bool,
 }
 
+/// Memory as a request names it: where it begins, its bytes, and the key of a registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its first byte.
+    pub address: u64,
+    /// Its bytes.
+    pub bytes: u32,
+    /// The key.
+    pub key: u32,
+}
+
 /// A queue pair. It holds on to its queues and to the memory that it was told of.
 pub struct QueuePair {
-    pub(super) device: Rc<Device>,
+    pub(super) device: Arc<Device>,
     pub(super) pair: *mut abi::QueuePair,
     pub(super) address: *mut abi::Opaque,
     pub(super) other: u32,
     pub(super) service: Service,
     sizes: Sizes,
-    _queues: [Rc<CompletionQueue>; 2],
-    regions: Vec<Rc<Region>>,
+    _queues: [Arc<CompletionQueue>; 2],
+    regions: Vec<Arc<Region>>,
     /// Room for a list of requests, and for what they name.
     list: Vec<abi::SendRequest>,
     pieces: Vec<abi::Piece>,
 }
+
+// SAFETY: a pointer to what the library guards by itself, and lists that only `&mut self` reaches.
+unsafe impl Send for QueuePair {}
 
 impl fmt::Debug for QueuePair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,10 +123,10 @@ impl QueuePair {
     pub fn new(
         service: Service,
         sizes: Sizes,
-        queues: [&Rc<CompletionQueue>; 2],
+        queues: [&Arc<CompletionQueue>; 2],
     ) -> Result<QueuePair, VerbsError> {
-        let [send, receive] = queues.map(Rc::clone);
-        let device = Rc::clone(&send.device);
+        let [send, receive] = queues.map(Arc::clone);
+        let device = Arc::clone(&send.device);
         let create = device.verbs.calls.create_qp.ok_or(VerbsError::Absent("ibv_create_qp"))?;
         let mut attributes = abi::NewQueuePair {
             user: ptr::null_mut(),
@@ -165,8 +179,8 @@ impl QueuePair {
     }
 
     /// Adds memory that requests may name, by its place among those added.
-    pub fn add(&mut self, region: &Rc<Region>) -> usize {
-        self.regions.push(Rc::clone(region));
+    pub fn add(&mut self, region: &Arc<Region>) -> usize {
+        self.regions.push(Arc::clone(region));
         self.regions.len() - 1
     }
 
@@ -247,6 +261,109 @@ impl QueuePair {
         signaled | if copied { abi::INLINE } else { 0 }
     }
 
+    /// Posts a write of memory of ours to the other end's, of as many bytes, with a number that a receive of it takes, or
+    /// without. It completes with `id`. What fits is copied now.
+    ///
+    /// # Safety
+    /// Our memory is registered, and stays until the write has completed or the queue pair is gone.
+    ///
+    /// # Errors
+    /// The queue is full, or the queue pair has failed.
+    #[inline]
+    pub unsafe fn write(
+        &mut self,
+        id: u64,
+        from: Place,
+        to: RemoteMemory,
+        immediate: Option<u32>,
+    ) -> Result<(), VerbsError> {
+        let opcode = match immediate {
+            Some(_) => opcode::WRITE_WITH_IMMEDIATE,
+            None => opcode::WRITE,
+        };
+        let is_copied = from.bytes <= self.sizes.inline_bytes;
+        let flags = abi::SIGNALED | if is_copied { abi::INLINE } else { 0 };
+        let remote = abi::Remote { address: to.address, rkey: to.key };
+        self.post_one(
+            abi::SendRequest {
+                id,
+                opcode,
+                flags,
+                immediate: immediate.unwrap_or(0).to_be(),
+                target: abi::Target { remote },
+                ..abi::SendRequest::EMPTY
+            },
+            from,
+        )
+    }
+
+    /// Posts a read of the other end's memory into memory of ours.
+    ///
+    /// # Safety
+    /// As [`QueuePair::write`].
+    ///
+    /// # Errors
+    /// As [`QueuePair::write`].
+    pub unsafe fn read(
+        &mut self,
+        id: u64,
+        into: Place,
+        from: RemoteMemory,
+    ) -> Result<(), VerbsError> {
+        let remote = abi::Remote { address: from.address, rkey: from.key };
+        self.post_one(
+            abi::SendRequest {
+                id,
+                opcode: opcode::READ,
+                flags: abi::SIGNALED,
+                target: abi::Target { remote },
+                ..abi::SendRequest::EMPTY
+            },
+            into,
+        )
+    }
+
+    fn post_one(&mut self, mut request: abi::SendRequest, own: Place) -> Result<(), VerbsError> {
+        let mut piece = abi::Piece { address: own.address, length: own.bytes, lkey: own.key };
+        request.pieces = &raw mut piece;
+        request.piece_count = i32::from(own.bytes > 0);
+        let mut bad = ptr::null_mut();
+        // SAFETY: the queue pair and its context exist; the library copies the request, and the caller vouches for the
+        // memory that it names.
+        let status = unsafe {
+            let post = (*(*self.pair).context).ops.post_send;
+            post.ok_or(VerbsError::Absent("post_send"))?(self.pair, &raw mut request, &raw mut bad)
+        };
+        self.device.checked("ibv_post_send", status)
+    }
+
+    /// Posts `count` receives that take a number and no bytes.
+    ///
+    /// # Errors
+    /// The queue is full.
+    pub fn post_empty_receives(&mut self, id: u64, count: u32) -> Result<(), VerbsError> {
+        let mut request = abi::ReceiveRequest {
+            id,
+            next: ptr::null_mut(),
+            pieces: ptr::null_mut(),
+            piece_count: 0,
+        };
+        for _ in 0..count {
+            self.post_receive(&mut request)?;
+        }
+        Ok(())
+    }
+
+    fn post_receive(&self, request: &mut abi::ReceiveRequest) -> Result<(), VerbsError> {
+        let mut bad = ptr::null_mut();
+        // SAFETY: as in `post`.
+        let status = unsafe {
+            let post = (*(*self.pair).context).ops.post_recv;
+            post.ok_or(VerbsError::Absent("post_recv"))?(self.pair, request, &raw mut bad)
+        };
+        self.device.checked("ibv_post_recv", status)
+    }
+
     /// Posts `count` receives into the same bytes of memory number `memory`, whose first 40 bytes take the header of datagrams.
     ///
     /// # Errors
@@ -273,17 +390,7 @@ impl QueuePair {
             piece_count: count_of_pieces,
         };
         for _ in 0..count {
-            let mut bad = ptr::null_mut();
-            // SAFETY: as in `post`.
-            let status = unsafe {
-                let post = (*(*self.pair).context).ops.post_recv;
-                post.ok_or(VerbsError::Absent("post_recv"))?(
-                    self.pair,
-                    &raw mut request,
-                    &raw mut bad,
-                )
-            };
-            self.device.checked("ibv_post_recv", status)?;
+            self.post_receive(&mut request)?;
         }
         Ok(())
     }

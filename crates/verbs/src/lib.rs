@@ -1,5 +1,5 @@
 //! libibverbs, opened at run time: devices, memory, queue pairs, and what completes.
-//! Not which device or how it is used (`busbw-runner`, backend `verbs`); reading /sys needs none of this.
+//! Not which device or how it is used (`busbw-runner`, backend `verbs`; `nccl-plugin-busbw`); reading /sys needs none of this.
 
 mod abi;
 mod connection;
@@ -14,6 +14,6 @@ pub use connection::{Address, Endpoint, Link};
 pub use device::{Device, Limits, LinkLayer, Port};
 pub use error::VerbsError;
 pub use library::Verbs;
-pub use memory::{Region, RemoteMemory};
-pub use queue::{Completed, CompletionQueue};
-pub use queue_pair::{QueuePair, Request, Service, Sizes, Work};
+pub use memory::{Access, Region, Registration, RemoteMemory};
+pub use queue::{Completed, CompletionQueue, Ended};
+pub use queue_pair::{Place, QueuePair, Request, Service, Sizes, Work};
