@@ -28,7 +28,7 @@ pub struct Hello {
     pub path: u16,
     /// Paths of the connection.
     pub paths: u16,
-    /// How often this path was connected before, [`Hello::ABORT`] or [`Hello::PROBE`].
+    /// How often this path was connected before, [`Hello::ABORT`], [`Hello::PROBE`] or [`Hello::STOP`].
     pub epoch: u32,
 }
 
@@ -39,6 +39,8 @@ impl Hello {
     pub const ABORT: u32 = u32::MAX;
     /// No path, but a probe: acknowledgements are late, since no thread may be reading. The receiver reads what is there.
     pub const PROBE: u32 = u32::MAX - 1;
+    /// No path, but word of one over another's addresses: what it carries is stopped at both ends before it goes elsewhere.
+    pub const STOP: u32 = u32::MAX - 2;
 
     /// Its bytes.
     #[must_use]

@@ -33,6 +33,8 @@ pub const MAX_REQUESTS: usize = 32;
 pub const PTR_HOST: c_int = 1;
 /// Buffers in a GPU's memory are taken (NCCL_PTR_CUDA).
 pub const PTR_CUDA: c_int = 2;
+/// So are dma-bufs (NCCL_PTR_DMABUF).
+pub const PTR_DMA_BUF: c_int = 4;
 /// The most bytes of one message that NCCL allows a plugin to say, 1 TiB (NCCL_MAX_NET_SIZE_BYTES).
 pub const MAX_MESSAGE_BYTES: usize = 1 << 40;
 /// The data are moved by the host (NCCL_NET_DEVICE_HOST).

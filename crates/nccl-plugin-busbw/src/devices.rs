@@ -8,6 +8,8 @@ mod sys;
 
 use std::{ffi::CString, net::IpAddr, path::Path};
 
+use nccl_plugin_abi::net::PTR_HOST;
+
 use crate::{
     failure::{Failure, Result},
     log, transport,
@@ -37,9 +39,13 @@ pub struct Device {
     pub path: Option<CString>,
     /// The same for all ports of a chip.
     pub guid: u64,
-    /// Mb/s of all its interfaces.
+    /// Mb/s of all its interfaces or ports.
     pub speed: i32,
-    /// Its interfaces.
+    /// Number of its RDMA port; 0 for others.
+    pub port: i32,
+    /// Kinds of memory that it takes, `PTR_*` bits of NCCL.
+    pub kinds: i32,
+    /// Its interfaces; none where it is RDMA ports.
     pub interfaces: Vec<Interface>,
 }
 
@@ -121,6 +127,8 @@ fn together(root: &Path, interfaces: Vec<Interface>) -> Device {
             .and_then(|path| CString::new(path).ok()),
         guid: first.map_or(0, |first| sys::hardware_address(root, &first.name)),
         speed: sum_of_speeds(root, &interfaces),
+        port: 0,
+        kinds: PTR_HOST,
         interfaces,
     }
 }

@@ -19,6 +19,7 @@ mod locks;
 mod loom_models;
 mod manager;
 mod memory;
+pub mod rdma;
 mod receiver;
 mod results;
 mod routes;
@@ -212,7 +213,8 @@ mod tests {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let lo = Interface { name: "lo".to_owned(), address, prefix: 8, speed: None, path: None };
         let (name, interfaces) = (c"busbw".to_owned(), vec![lo]);
-        let device = Device { name, path: None, guid: 0, speed: 10_000, interfaces };
+        let device =
+            Device { name, path: None, guid: 0, speed: 10_000, port: 0, kinds: 1, interfaces };
         let network = Multipath::new(vec![device], Some(0), None);
         let mut handle = [0; 128];
         let mut listener = network.listen(0, &mut handle).unwrap();

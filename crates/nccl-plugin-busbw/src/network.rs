@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use nccl_plugin_abi::net::HANDLE_BYTES;
+use nccl_plugin_abi::{Status, net::HANDLE_BYTES};
 
 pub use crate::failure::{Failure, Result};
 
@@ -42,6 +42,30 @@ pub type Request = usize;
 /// Requests of a connection at most: twice as many as NCCL has open.
 pub const REQUESTS: usize = 2 * nccl_plugin_abi::net::MAX_REQUESTS;
 
+/// Memory that NCCL registers with a connection before requests use it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Memory {
+    /// Its addresses.
+    pub addresses: Range<usize>,
+    /// Whether it is a GPU's.
+    pub is_device: bool,
+    /// The dma-buf that it is, and where in it it begins, where NCCL has one.
+    pub dma_buf: Option<(i32, u64)>,
+}
+
+impl Memory {
+    /// Of a network that reads and writes with this process's own hands.
+    pub(crate) fn must_be_of_host(&self) -> Result<()> {
+        match self.is_device {
+            true => Err(Failure::new(
+                Status::INVALID_ARGUMENT,
+                "memory of a GPU cannot be registered: only host memory is taken",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
 /// The sending end of a connection. Dropping it closes it, also with requests open. One thread at a time calls it.
 pub trait Sender: Send {
     /// Begins to send. `None`: no request is free, call again.
@@ -59,6 +83,14 @@ pub trait Sender: Send {
     /// When the connection is broken.
     fn test(&mut self, request: Request) -> Result<Option<usize>>;
 
+    /// Registers memory that requests will use; [`release`](Self::release) ends that.
+    ///
+    /// # Errors
+    /// When the device cannot reach it.
+    fn register(&self, memory: &Memory) -> Result<()> {
+        memory.must_be_of_host()
+    }
+
     /// Releases memory that may be freed as soon as this returns: the connection ends if a request reads there.
     fn release(&self, memory: &Range<usize>);
 }
@@ -74,11 +106,28 @@ pub trait Receiver: Send {
     /// When the connection is broken.
     unsafe fn receive(&mut self, data: *mut u8, bytes: usize) -> Result<Option<Request>>;
 
+    /// Makes what was received visible to a GPU into whose memory it was. `None`: no request is free, call again.
+    ///
+    /// # Errors
+    /// When the connection is broken, or only host memory is taken.
+    fn flush(&mut self, _data: *mut u8, _bytes: usize) -> Result<Option<Request>> {
+        let text = "only host memory is taken: there is nothing to flush";
+        Err(Failure::new(Status::INTERNAL, text))
+    }
+
     /// Bytes received for a request that is done; its number is free then.
     ///
     /// # Errors
     /// When the connection is broken, or the message is longer than its buffer.
     fn test(&mut self, request: Request) -> Result<Option<usize>>;
+
+    /// Registers memory that requests will use; [`release`](Self::release) ends that.
+    ///
+    /// # Errors
+    /// When the device cannot reach it.
+    fn register(&self, memory: &Memory) -> Result<()> {
+        memory.must_be_of_host()
+    }
 
     /// Releases memory that may be freed as soon as this returns: the connection ends if a request writes there.
     fn release(&self, memory: &Range<usize>);

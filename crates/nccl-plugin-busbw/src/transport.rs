@@ -11,12 +11,14 @@ pub(crate) const VARIABLE: &str = "BUSBW_NET";
 pub(crate) enum Transport {
     /// TCP sockets.
     Sockets,
+    /// Queue pairs of RDMA devices.
+    Rdma,
 }
 
 /// The transport that the environment names; none where the variable is unset or empty: the plugin then chooses.
 ///
 /// # Errors
-/// INVALID_USAGE for a word that names no transport, and for one that this plugin does not have yet.
+/// INVALID_USAGE for a word that names no transport.
 pub(crate) fn of_environment() -> Result<Option<Transport>> {
     named(std::env::var(VARIABLE).ok().as_deref())
 }
@@ -25,13 +27,9 @@ fn named(word: Option<&str>) -> Result<Option<Transport>> {
     match word {
         None | Some("") => Ok(None),
         Some("sockets") => Ok(Some(Transport::Sockets)),
-        Some(word @ "rdma") => Err(Failure::variable(
-            VARIABLE,
-            word,
-            "possible yet: this plugin has no RDMA transport; \"sockets\" is the one it has",
-        )),
+        Some("rdma") => Ok(Some(Transport::Rdma)),
         Some(word) => {
-            Err(Failure::variable(VARIABLE, word, "a transport: \"sockets\" is the one it has"))
+            Err(Failure::variable(VARIABLE, word, "a transport: \"sockets\" or \"rdma\""))
         }
     }
 }
@@ -47,7 +45,8 @@ mod tests {
         assert_eq!(named(None).unwrap(), None);
         assert_eq!(named(Some("")).unwrap(), None);
         assert_eq!(named(Some("sockets")).unwrap(), Some(Transport::Sockets));
-        for word in ["rdma", "Sockets", "socket", "1", "auto"] {
+        assert_eq!(named(Some("rdma")).unwrap(), Some(Transport::Rdma));
+        for word in ["RDMA", "Sockets", "socket", "1", "auto"] {
             let failure = named(Some(word)).unwrap_err();
             assert_eq!(failure.status, Status::INVALID_USAGE, "{word}");
             assert!(failure.text.starts_with(&format!("BUSBW_NET={word} is not ")), "{failure}");

@@ -71,6 +71,12 @@ impl Verbs {
         Ok(verbs)
     }
 
+    /// Whether it registers dma-bufs, which some devices take.
+    #[must_use]
+    pub fn takes_dma_bufs(&self) -> bool {
+        self.calls.reg_dmabuf_mr.is_some()
+    }
+
     /// Names of the devices that the library and its providers can open. A device of /sys that is not among them lacks
     /// its provider, or its /dev/infiniband/uverbs*.
     pub fn devices(&self) -> Vec<String> {

@@ -194,6 +194,12 @@ impl Region {
         Ok(Arc::new(Region { registration, pages, bytes }))
     }
 
+    /// The key by which our own requests name it.
+    #[must_use]
+    pub fn local_key(&self) -> u32 {
+        self.registration.local_key()
+    }
+
     /// What the other end needs to reach it.
     pub fn remote(&self) -> RemoteMemory {
         RemoteMemory { address: self.pages.address as u64, key: self.registration.remote_key() }

@@ -262,7 +262,7 @@ impl QueuePair {
     }
 
     /// Posts a write of memory of ours to the other end's, of as many bytes, with a number that a receive of it takes, or
-    /// without. It completes with `id`. What fits is copied now.
+    /// without. It completes with `id`. With `copied` what fits is copied now, which host memory alone can be.
     ///
     /// # Safety
     /// Our memory is registered, and stays until the write has completed or the queue pair is gone.
@@ -276,12 +276,13 @@ impl QueuePair {
         from: Place,
         to: RemoteMemory,
         immediate: Option<u32>,
+        copied: bool,
     ) -> Result<(), VerbsError> {
         let opcode = match immediate {
             Some(_) => opcode::WRITE_WITH_IMMEDIATE,
             None => opcode::WRITE,
         };
-        let is_copied = from.bytes <= self.sizes.inline_bytes;
+        let is_copied = copied && from.bytes <= self.sizes.inline_bytes;
         let flags = abi::SIGNALED | if is_copied { abi::INLINE } else { 0 };
         let remote = abi::Remote { address: to.address, rkey: to.key };
         self.post_one(

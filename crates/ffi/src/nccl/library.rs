@@ -8,13 +8,11 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use dynamic_library::{Library, LoadError, text};
 use thiserror::Error;
 
 use super::{config::RawPrediction, table::Table};
-use crate::{
-    gpu::Span,
-    library::{Library, LoadError, text},
-};
+use crate::gpu::Span;
 
 /// NCCL's version: 10000 × major + 100 × minor + patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

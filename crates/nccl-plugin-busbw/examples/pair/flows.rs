@@ -34,7 +34,10 @@ pub struct Receives {
 
 impl Receives {
     pub fn new(table: Table, connection: Pointer, plan: &Plan) -> Receives {
-        let rooms = vec![vec![0; plan.most()]; plan.open];
+        let mut rooms = vec![vec![0; plan.most()]; plan.open];
+        for room in &mut rooms {
+            or_end("regMr", table.register(connection, room));
+        }
         let mut end = Receives {
             table,
             connection,
@@ -78,6 +81,31 @@ impl Receives {
     }
 }
 
+/// Small messages, one at a time.
+pub struct Says {
+    table: Table,
+    connection: Pointer,
+    words: Vec<u8>,
+}
+
+impl Says {
+    pub fn new(table: Table, connection: Pointer) -> Says {
+        let mut words = vec![0; size_of::<u64>()];
+        or_end("regMr", table.register(connection, &mut words));
+        Says { table, connection, words }
+    }
+
+    /// Sends a number, and waits until it is gone.
+    pub fn say(&mut self, number: u64) {
+        self.words.copy_from_slice(&number.to_le_bytes());
+        // SAFETY: they stay until it is done.
+        let request = patiently("isend", || unsafe {
+            self.table.send(self.connection, self.words.as_ptr(), self.words.len())
+        });
+        patiently("test", || self.table.test(request));
+    }
+}
+
 /// Messages on their way over a connection.
 pub struct Sends {
     table: Table,
@@ -93,7 +121,10 @@ pub struct Sends {
 impl Sends {
     pub fn new(table: Table, connection: Pointer, plan: &Plan) -> Sends {
         assert!(plan.open <= PATTERNS, "at most {PATTERNS} messages are open");
-        let patterns = patterns(plan.most());
+        let mut patterns = patterns(plan.most());
+        for pattern in &mut patterns {
+            or_end("regMr", table.register(connection, pattern));
+        }
         Sends {
             table,
             connection,

@@ -26,7 +26,7 @@ use std::{
 
 use calls::{network, or_end, patiently};
 use control::Control;
-use flows::{LAST, PATTERNS, Receives, Sends, patterns};
+use flows::{LAST, PATTERNS, Receives, Says, Sends, patterns};
 use plan::{Plan, plan};
 use table::{Pointer, Table, hex, unhex};
 
@@ -82,7 +82,7 @@ fn listen(address: &str, library: Option<&str>) {
     let patterns = patterns(plan.most());
     let mut ends: Vec<_> = connections.iter().map(|&at| Receives::new(table, at, &plan)).collect();
     if plan.latency {
-        echo(&mut ends[0], table, back);
+        echo(&mut ends[0], &mut Says::new(table, back));
     }
     let mut wrong_ones = 0;
     for _ in &plan.sizes {
@@ -136,25 +136,17 @@ fn listen(address: &str, library: Option<&str>) {
 }
 
 /// Answers each small message with one.
-fn echo(end: &mut Receives, table: Table, back: Pointer) {
+fn echo(end: &mut Receives, back: &mut Says) {
     let mut heard = 0;
     while heard < TRIPS {
         if end.next().is_some() {
             end.post();
             heard += 1;
-            say(table, back, &(heard as u64).to_le_bytes());
+            back.say(heard as u64);
         } else {
             thread::yield_now();
         }
     }
-}
-
-/// One small message, gone.
-fn say(table: Table, connection: Pointer, words: &[u8]) {
-    // SAFETY: they stay until it is done.
-    let request =
-        patiently("isend", || unsafe { table.send(connection, words.as_ptr(), words.len()) });
-    patiently("test", || table.test(request));
 }
 
 fn connect(address: &str, plan: &Plan, library: Option<&str>) {
@@ -180,10 +172,11 @@ fn connect(address: &str, plan: &Plan, library: Option<&str>) {
     if plan.latency {
         let mut answers = Receives::new(table, back, plan);
         answers.number = 1;
+        let mut asks = Says::new(table, connections[0]);
         let mut times: Vec<Duration> = (0..TRIPS as u64)
             .map(|number| {
                 let began = Instant::now();
-                say(table, connections[0], &number.to_le_bytes());
+                asks.say(number);
                 while answers.next().is_none() {
                     thread::yield_now();
                 }

@@ -8,16 +8,16 @@ use std::{
 
 use nccl_plugin_abi::{
     Logger, Status,
-    net::{CommConfig, DeviceHandle, PTR_HOST, Profiler},
+    net::{CommConfig, DeviceHandle, PTR_CUDA, PTR_HOST, Profiler},
 };
 
 use super::{
-    Connection, End, Open, chosen::network, counted, device, guarded, internal, invalid,
+    Connection, End, Open, chosen::network, counted, device, guarded, invalid,
     properties::Properties, put,
 };
 use crate::{
     log,
-    network::{Failure, Handle, Listener, Result},
+    network::{Failure, Handle, Listener, Memory, Result},
 };
 
 pub(super) unsafe extern "C" fn init_v8(logger: Option<Logger>) -> Status {
@@ -156,26 +156,56 @@ pub(super) unsafe extern "C" fn accept(
     })
 }
 
-/// What NCCL holds is the memory's addresses, in a box: the kernel needs no registration, but after an abort NCCL
-/// takes it back, and frees the memory, while requests are open (sendProxyFree of its src/transport/net.cc).
+/// What NCCL holds is the memory's addresses, in a box. After an abort NCCL takes it back, and frees the memory, while
+/// requests are open (sendProxyFree of its src/transport/net.cc).
 pub(super) unsafe extern "C" fn reg_mr(
-    _: *mut c_void,
+    connection: *mut c_void,
     data: *mut c_void,
     bytes: usize,
     kind: c_int,
     registration: *mut *mut c_void,
 ) -> Status {
-    guarded("regMr", || {
-        if kind != PTR_HOST {
-            return Err(invalid(format!("memory of kind {kind}: only host memory is taken")));
-        }
-        if !registration.is_null() {
-            let memory: Range<usize> = data.addr()..data.addr().saturating_add(bytes);
-            // SAFETY: NCCL's place for it.
-            unsafe { registration.write(Box::into_raw(Box::new(memory)).cast()) };
-        }
-        Ok(())
+    guarded("regMr", || register(connection, (data, bytes), kind, None, registration))
+}
+
+pub(super) unsafe extern "C" fn reg_mr_dma_buf(
+    connection: *mut c_void,
+    data: *mut c_void,
+    bytes: usize,
+    kind: c_int,
+    offset: u64,
+    descriptor: c_int,
+    registration: *mut *mut c_void,
+) -> Status {
+    guarded("regMrDmaBuf", || {
+        register(connection, (data, bytes), kind, Some((descriptor, offset)), registration)
     })
+}
+
+fn register(
+    connection: *mut c_void,
+    (data, bytes): (*mut c_void, usize),
+    kind: c_int,
+    dma_buf: Option<(c_int, u64)>,
+    registration: *mut *mut c_void,
+) -> Result<()> {
+    if !matches!(kind, PTR_HOST | PTR_CUDA) {
+        return Err(invalid(format!("memory of kind {kind}: a host's and a GPU's are taken")));
+    }
+    let addresses: Range<usize> = data.addr()..data.addr().saturating_add(bytes);
+    let memory = Memory { addresses: addresses.clone(), is_device: kind == PTR_CUDA, dma_buf };
+    // SAFETY: what connect or accept gave, and close has not taken back.
+    let connection = unsafe { connection.cast::<Connection>().as_ref() };
+    match connection.map(|connection| &connection.end) {
+        Some(End::Sends(sender)) => sender.register(&memory)?,
+        Some(End::Receives(receiver)) => receiver.register(&memory)?,
+        None => memory.must_be_of_host()?,
+    }
+    if !registration.is_null() {
+        // SAFETY: NCCL's place for it.
+        unsafe { registration.write(Box::into_raw(Box::new(addresses)).cast()) };
+    }
+    Ok(())
 }
 
 pub(super) unsafe extern "C" fn dereg_mr(
@@ -327,14 +357,30 @@ unsafe fn receive(
 }
 
 pub(super) unsafe extern "C" fn iflush(
-    _: *mut c_void,
-    _: c_int,
+    connection: *mut c_void,
+    count: c_int,
+    data: *mut *mut c_void,
+    bytes: *mut c_int,
     _: *mut *mut c_void,
-    _: *mut c_int,
-    _: *mut *mut c_void,
-    _: *mut *mut c_void,
+    request: *mut *mut c_void,
 ) -> Status {
-    guarded("iflush", || Err(internal("only host memory is taken: there is nothing to flush")))
+    guarded("iflush", || {
+        only_one(count)?;
+        // SAFETY: NCCL's place for the request, and arrays of one.
+        let (data, bytes) = unsafe {
+            put(request, std::ptr::null_mut(), "the request")?;
+            (first(data, "buffers")?, counted(first(bytes, "sizes")?, "size")?)
+        };
+        let connection = reached(connection)?;
+        let End::Receives(receiver) = &mut connection.end else {
+            return Err(invalid("this connection sends"));
+        };
+        if let Some(number) = receiver.flush(data.cast(), bytes)? {
+            // SAFETY: it was checked above.
+            unsafe { request.write(connection.request(number)?.cast()) };
+        }
+        Ok(())
+    })
 }
 
 pub(super) unsafe extern "C" fn test(

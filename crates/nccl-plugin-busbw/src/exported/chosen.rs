@@ -9,8 +9,10 @@ use crate::{
     multipath::{
         self, Multipath, engine,
         fault::{self, Fault},
+        rdma::Rdma,
     },
     network::{Failure, Network, Result},
+    transport::{self, Transport},
 };
 
 /// Makes the network of a process.
@@ -46,6 +48,9 @@ fn multipath() -> Result<Box<dyn Network>> {
     let threads = variable(engine::VARIABLE, "a number of threads, at most 64", |text| {
         text.parse().ok().filter(|&threads: &usize| threads <= 64)
     })?;
+    if transport::of_environment()? == Some(Transport::Rdma) {
+        return Ok(Box::new(Rdma::new(fault)?));
+    }
     let network = Multipath::new(devices::devices()?, threads, fault);
     Ok(Box::new(network.written_to(multipath::stats_file())))
 }

@@ -4,8 +4,7 @@
 use std::ffi::{c_char, c_int};
 
 use nccl_plugin_abi::net::{
-    DEVICE_HOST, PTR_HOST, PropertiesV8, PropertiesV9, PropertiesV11, PropertiesV12, UNDEFINED,
-    VirtualDevice,
+    DEVICE_HOST, PropertiesV8, PropertiesV9, PropertiesV11, PropertiesV12, UNDEFINED, VirtualDevice,
 };
 
 use crate::devices::Device;
@@ -32,10 +31,10 @@ impl Properties for PropertiesV8 {
             name: device.name.as_ptr().cast_mut(),
             pci_path: path(device),
             guid: device.guid,
-            ptr_support: PTR_HOST,
+            ptr_support: device.kinds,
             reg_is_global: 0,
             speed: device.speed,
-            port: 0,
+            port: device.port,
             latency: 0.0,
             max_comms: MAX_CONNECTIONS,
             max_recvs: 1,

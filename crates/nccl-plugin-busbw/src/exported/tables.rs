@@ -56,7 +56,7 @@ macro_rules! table {
             connect: Some(calls::$connect),
             accept: Some(calls::accept),
             reg_mr: Some(calls::reg_mr),
-            reg_mr_dma_buf: None,
+            reg_mr_dma_buf: Some(calls::reg_mr_dma_buf),
             dereg_mr: Some(calls::dereg_mr),
             isend: Some(calls::$isend),
             irecv: Some(calls::$irecv),

@@ -38,6 +38,34 @@ pub(super) fn between(
     own: &[IpAddr],
     shared: bool,
 ) -> Result<Routes> {
+    let joined = all_between(ours, theirs, own)?;
+    let within = joined.iter().all(|(_, to)| own.contains(&to.ip()));
+    let (count, chunk) = match (within, shared) {
+        (true, false) => (WITHIN, CHUNKS.0),
+        (true, true) => (WITHIN, CHUNKS.1),
+        (false, _) => (MAX_PATHS, CHUNKS.2),
+    };
+    Ok(Routes { paths: spread(&joined, count), chunk })
+}
+
+/// So many routes, for the handshakes of paths that are something else.
+///
+/// # Errors
+/// As [`between`].
+pub(super) fn spread_between(
+    ours: &[Interface],
+    theirs: &[(SocketAddr, u8)],
+    own: &[IpAddr],
+    count: usize,
+) -> Result<Vec<Route>> {
+    Ok(spread(&all_between(ours, theirs, own)?, count))
+}
+
+fn all_between(
+    ours: &[Interface],
+    theirs: &[(SocketAddr, u8)],
+    own: &[IpAddr],
+) -> Result<Vec<Route>> {
     let is_own = |to: &SocketAddr| own.contains(&to.ip());
     // An address that this host has, beside others that it has not, does not reach the other host: a
     // bridge's for containers is the same everywhere.
@@ -54,13 +82,7 @@ pub(super) fn between(
         );
         return Err(Failure::new(Status::SYSTEM, text));
     }
-    let within = joined.iter().all(|(_, to)| is_own(to));
-    let (count, chunk) = match (within, shared) {
-        (true, false) => (WITHIN, CHUNKS.0),
-        (true, true) => (WITHIN, CHUNKS.1),
-        (false, _) => (MAX_PATHS, CHUNKS.2),
-    };
-    Ok(Routes { paths: spread(&joined, count), chunk })
+    Ok(joined)
 }
 
 /// All pairs in one subnet; where there are none, whatever the kernel reaches through a router.

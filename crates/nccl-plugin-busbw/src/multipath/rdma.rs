@@ -1,0 +1,203 @@
+//! busbw's network over RDMA: the same messages in chunks, whose paths are queue pairs that write into the receiver's memory.
+//! Not over TCP (`multipath`), whose connection manager makes these paths' handshakes; docs/plugin.md tells the design.
+//!
+//! `sender` and `receiver` put libibverbs around the transport's state machine: the sender's decides which path takes which chunk,
+//! and the receiver counts what has arrived, since devices place the bytes by themselves.
+
+mod arrival;
+mod clear_to_send;
+mod exchange;
+mod flush;
+mod hca_list;
+mod memory;
+mod ports;
+mod queue_pairs;
+mod receiver;
+mod registrations;
+mod sender;
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use busbw_multipath::{MAX_PATHS, frame::Hello};
+use busbw_verbs::VerbsError;
+use nccl_plugin_abi::Status;
+
+use self::{
+    ports::{OpenPort, Opened, Port},
+    sender::Sending,
+};
+use super::{
+    ABANDONED,
+    engine::Engine,
+    fault::Fault,
+    handle::{self, Listening},
+    locks::lock,
+    manager::Manager,
+    routes,
+};
+use crate::{
+    devices::{self, Device, Interface},
+    log,
+    network::{Failure, Handle, Listener, Network, Result, Sender},
+};
+
+/// Ports of a connection at most, as NCCL has it for the ports that it merges (NCCL_IB_MAX_DEVS_PER_NIC).
+pub(super) const MAX_PORTS: usize = 4;
+/// Paths of a connection at least: a switch spreads them over its links by their ports of UDP, one for each queue pair.
+const PATHS: usize = 4;
+/// Bytes of a chunk.
+const CHUNK: u32 = 64 << 10;
+
+/// The network.
+pub struct Rdma {
+    /// Interfaces of the handshakes.
+    interfaces: Vec<Interface>,
+    ports: Vec<Port>,
+    opened: Opened,
+    devices: Vec<Device>,
+    /// Ports of each device.
+    members: Vec<Vec<usize>>,
+    fault: Option<Fault>,
+    manager: OnceLock<Arc<Manager>>,
+    starting: Mutex<()>,
+    /// Connections that are being made, by what is in their handle, and when they were asked for.
+    pending: Mutex<HashMap<u64, (Arc<sender::Connection>, Instant)>>,
+    last: AtomicU64,
+}
+
+impl Rdma {
+    /// Over the RDMA ports of this host that NCCL_IB_HCA leaves. Paths are broken if a fault says so.
+    ///
+    /// # Errors
+    /// No port can be used, or no interface for the handshakes.
+    pub fn new(fault: Option<Fault>) -> Result<Rdma> {
+        let ports = ports::usable(Path::new("/"))?;
+        let is_merged = match std::env::var(ports::MERGE).ok().as_deref() {
+            None | Some("" | "0") => false,
+            Some("1") => true,
+            Some(other) => return Err(Failure::variable(ports::MERGE, other, "0 or 1")),
+        };
+        let (devices, members): (Vec<_>, Vec<_>) =
+            ports::devices(&ports, is_merged).into_iter().unzip();
+        let told = ports.iter().map(|port| {
+            let kind = if port.is_ethernet { "RoCE" } else { "InfiniBand" };
+            format!(
+                "{}:{} ({kind}, {} Gb/s, GID {})",
+                port.device, port.number, port.gbps, port.gid_index
+            )
+        });
+        let told = told.collect::<Vec<_>>().join(" ");
+        log::info(&format!("NET/busbw: RDMA, {} device(s) over {told}", devices.len()));
+        Ok(Rdma {
+            interfaces: devices::interfaces()?,
+            opened: Opened::new(&ports),
+            ports,
+            devices,
+            members,
+            fault,
+            manager: OnceLock::new(),
+            starting: Mutex::default(),
+            pending: Mutex::default(),
+            last: AtomicU64::new(0),
+        })
+    }
+
+    /// The thread, started at the first call: whether to listen or to connect.
+    fn manager(&self) -> Result<Arc<Manager>> {
+        let _starting = lock(&self.starting);
+        if let Some(manager) = self.manager.get() {
+            return Ok(manager.clone());
+        }
+        // Devices move bytes: no thread of ours does.
+        let manager = Manager::start(&self.interfaces, self.fault, Engine::start(Some(0)))?;
+        Ok(self.manager.get_or_init(|| manager).clone())
+    }
+
+    /// The ports of a device, open.
+    fn open(&self, device: usize) -> Result<Vec<Arc<OpenPort>>> {
+        self.members[device].iter().map(|at| self.opened.get(&self.ports, *at)).collect()
+    }
+
+    /// Ends connections that nobody asks for any more: NCCL has given them up, of which no call tells.
+    fn end_abandoned(&self, now: Instant) {
+        lock(&self.pending).retain(|_, (shared, asked)| {
+            let stays = now.saturating_duration_since(*asked) < ABANDONED;
+            if !stays {
+                shared.abort();
+            }
+            stays
+        });
+    }
+
+    fn connection(&self, device: usize, there: &Listening) -> Result<Arc<sender::Connection>> {
+        let ports = self.open(device)?;
+        let own = devices::addresses();
+        let count = PATHS.max(ports.len()).min(MAX_PATHS);
+        let routes = routes::spread_between(&self.interfaces, &there.addresses, &own, count)?;
+        let hello = Hello {
+            secret: there.secret,
+            listener: there.listener,
+            path: 0,
+            // There are at most MAX_PATHS.
+            paths: routes.len() as u16,
+            epoch: 0,
+        };
+        sender::Connection::new(&self.manager()?, hello, routes, ports, CHUNK)
+    }
+}
+
+impl Network for Rdma {
+    fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    fn listen(&self, device: usize, handle: &mut Handle) -> Result<Box<dyn Listener>> {
+        let manager = self.manager()?;
+        let connection = receiver::Connection::new(&manager, self.open(device)?)?;
+        let there = manager.open(connection.clone());
+        there.write(handle);
+        Ok(Box::new(receiver::Listening::new(connection, there.listener)))
+    }
+
+    fn connect(&self, device: usize, handle: &mut Handle) -> Result<Option<Box<dyn Sender>>> {
+        let now = Instant::now();
+        let known = lock(&self.pending).get_mut(&handle::state(handle)).map(|(shared, asked)| {
+            *asked = now;
+            shared.clone()
+        });
+        let shared = match known {
+            Some(shared) => shared,
+            None => {
+                self.end_abandoned(now);
+                let there = Listening::read(handle)?;
+                let shared = self.connection(device, &there)?;
+                let state = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+                lock(&self.pending).insert(state, (shared.clone(), now));
+                handle::set_state(handle, state);
+                shared
+            }
+        };
+        shared.look();
+        let failure = shared.failure();
+        if failure.is_ok() && !shared.is_up() {
+            return Ok(None);
+        }
+        lock(&self.pending).remove(&handle::state(handle));
+        handle::set_state(handle, 0);
+        failure?;
+        Ok(Some(Box::new(Sending::new(shared))))
+    }
+}
+
+/// For NCCL.
+fn refused(error: VerbsError) -> Failure {
+    Failure::new(Status::SYSTEM, error.to_string())
+}

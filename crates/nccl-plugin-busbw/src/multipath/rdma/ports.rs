@@ -1,0 +1,411 @@
+//! RDMA ports of this host: which may be used, by which address, and what NCCL is told of them.
+//! Not queue pairs (`queue_pairs`). Under a root path, so that tests have ports.
+
+use std::{
+    ffi::CString,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock},
+    time::{Duration, Instant},
+};
+
+use busbw_verbs::{Address, Device as OpenDevice, Link, LinkLayer, Verbs};
+use nccl_plugin_abi::{
+    Status,
+    net::{PTR_CUDA, PTR_DMA_BUF, PTR_HOST},
+};
+
+use super::{MAX_PORTS, hca_list, registrations::Registrations};
+use crate::{
+    devices::Device,
+    log,
+    multipath::locks::lock,
+    network::{Failure, Result},
+};
+
+/// NCCL's own variables for its IB network, which hold here, too.
+const HCA: &str = "NCCL_IB_HCA";
+const GID_INDEX: &str = "NCCL_IB_GID_INDEX";
+const TRAFFIC_CLASS: &str = "NCCL_IB_TC";
+const SERVICE_LEVEL: &str = "NCCL_IB_SL";
+const TIMEOUT: &str = "NCCL_IB_TIMEOUT";
+const RETRIES: &str = "NCCL_IB_RETRY_CNT";
+/// One device of all ports, whose connections have paths over each, as NCCL makes of the ports that it merges itself.
+pub(crate) const MERGE: &str = "BUSBW_NET_MERGE";
+/// A retransmission after 4.096 us × 2^14 = 67 ms, seven of them: a path that delivers nothing is lost in half a second. NCCL
+/// waits 20 times as long, since to it a lost path is a lost job.
+const USUAL: (u8, u8) = (14, 7);
+/// Between two looks at whether a port is up.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A port that may be used.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Port {
+    /// The device, such as mlx5_0.
+    pub device: String,
+    /// From 1.
+    pub number: u8,
+    /// Gb/s.
+    pub gbps: f64,
+    /// Whether it is Ethernet's (RoCE).
+    pub is_ethernet: bool,
+    /// Which of its addresses is used.
+    pub gid_index: u8,
+    /// The device's path in /sys.
+    path: Option<String>,
+    /// The same for all ports of a chip.
+    guid: u64,
+}
+
+/// How packets are sent, as NCCL's variables have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Wishes {
+    traffic_class: u8,
+    service_level: u8,
+    timeout: u8,
+    retries: u8,
+}
+
+/// The ports that NCCL_IB_HCA leaves, and that are up.
+///
+/// # Errors
+/// There is none: why.
+pub(super) fn usable(root: &Path) -> Result<Vec<Port>> {
+    let list = std::env::var(HCA).unwrap_or_default();
+    let gid_index = number(GID_INDEX, -1..=255)?;
+    let folder = root.join("sys/class/infiniband");
+    let (mut ports, mut left_out) = (Vec::new(), Vec::new());
+    for device in entries(&folder) {
+        for port in entries(&folder.join(&device).join("ports")) {
+            let Ok(number) = port.parse::<u8>() else { continue };
+            if !hca_list::selects(&list, &device, number) {
+                left_out.push(format!("{device}:{number} is not in {HCA}={list}"));
+                continue;
+            }
+            match read(&folder.join(&device), &device, number, gid_index) {
+                Ok(port) => ports.push(port),
+                Err(why) => left_out.push(format!("{device}:{number} {why}")),
+            }
+        }
+    }
+    for port in &left_out {
+        log::info(&format!("NET/busbw: RDMA port {port}"));
+    }
+    if ports.is_empty() {
+        let why = match left_out.is_empty() {
+            true => "/sys/class/infiniband has no device: load the adapter's driver, or pass the devices into the container"
+                .to_owned(),
+            false => left_out.join("; "),
+        };
+        let text = format!("BUSBW_NET=rdma, and no RDMA port can be used: {why}");
+        return Err(Failure::new(Status::SYSTEM, text));
+    }
+    Ok(ports)
+}
+
+/// A port, or why it cannot be used.
+fn read(
+    device: &Path,
+    name: &str,
+    number: u8,
+    gid_index: Option<i64>,
+) -> std::result::Result<Port, String> {
+    let port = device.join("ports").join(number.to_string());
+    let state = line(&port.join("state")).unwrap_or_else(|| "unknown".to_owned());
+    if state != "4: ACTIVE" {
+        return Err(format!("is not active, its state is {state}"));
+    }
+    let is_ethernet = line(&port.join("link_layer")).as_deref() == Some("Ethernet");
+    let gbps = line(&port.join("rate"))
+        .and_then(|rate| rate.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0.0);
+    let asked = gid_index.and_then(|index| u8::try_from(index).ok());
+    let gid_index = match asked {
+        Some(index) => index,
+        None if is_ethernet => best_gid(&port)
+            .ok_or("has no address: its interface has no IP address, or is down".to_owned())?,
+        None => 0,
+    };
+    let guid = line(&device.join("node_guid")).unwrap_or_default().replace(':', "");
+    Ok(Port {
+        device: name.to_owned(),
+        number,
+        gbps,
+        is_ethernet,
+        gid_index,
+        path: fs::canonicalize(device.join("device"))
+            .ok()
+            .and_then(|path| path.into_os_string().into_string().ok()),
+        guid: u64::from_str_radix(&guid, 16).unwrap_or(0),
+    })
+}
+
+/// Index of the address that reaches furthest: RoCE v2 over IPv4, over IPv6, within the link; RoCE v1.
+fn best_gid(port: &Path) -> Option<u8> {
+    let rank = |index: &u8| {
+        let gid = line(&port.join("gids").join(index.to_string()))?.replace(':', "");
+        let gid = u128::from_str_radix(&gid, 16).ok().filter(|gid| *gid != 0)?;
+        let kind = line(&port.join("gid_attrs/types").join(index.to_string()))?;
+        let is_ipv4 = gid >> 32 == 0xffff;
+        let is_local = gid >> 118 == 0xfe80 >> 6;
+        Some(match (kind.as_str(), is_ipv4, is_local) {
+            ("RoCE v2", true, _) => 0,
+            ("RoCE v2", false, false) => 1,
+            ("RoCE v2", false, true) => 2,
+            _ => 3,
+        })
+    };
+    let indices = entries(&port.join("gids")).into_iter().filter_map(|index| index.parse().ok());
+    let mut ranked: Vec<(u8, u8)> =
+        indices.filter_map(|index| Some((rank(&index)?, index))).collect();
+    ranked.sort_unstable();
+    ranked.first().map(|(_, index)| *index)
+}
+
+/// What NCCL is told: a device for each port, or one of all of them, and which ports each has.
+pub(super) fn devices(ports: &[Port], is_merged: bool) -> Vec<(Device, Vec<usize>)> {
+    let kinds = PTR_HOST | device_memory();
+    let device = |members: Vec<usize>| {
+        let first = &ports[members[0]];
+        let name = match members[..] {
+            [_] => first.device.clone(),
+            _ => members.iter().map(|at| ports[*at].device.as_str()).collect::<Vec<_>>().join("+"),
+        };
+        let gbps: f64 = members.iter().map(|at| ports[*at].gbps).sum();
+        let device = Device {
+            name: CString::new(name).unwrap_or_default(),
+            path: first.path.as_deref().and_then(|path| CString::new(path).ok()),
+            guid: first.guid,
+            speed: (gbps * 1000.0) as i32,
+            port: first.number.into(),
+            kinds,
+            interfaces: Vec::new(),
+        };
+        (device, members)
+    };
+    match is_merged {
+        true => vec![device((0..ports.len().min(MAX_PORTS)).collect())],
+        false => (0..ports.len()).map(|at| device(vec![at])).collect(),
+    }
+}
+
+/// Kinds of memory of GPUs that a queue pair can reach here: with nvidia_peermem by its address; dma-bufs where libibverbs takes
+/// them (rdma-core 34).
+fn device_memory() -> i32 {
+    let peer = ["nvidia_peermem", "nv_peer_mem", "nvidia-peermem"];
+    let has_peer = peer.iter().any(|module| Path::new("/sys/module").join(module).exists());
+    let has_gpu = Path::new("/dev/nvidiactl").exists();
+    let has_dma_buf = has_gpu && Verbs::open().is_ok_and(Verbs::takes_dma_bufs);
+    match (has_peer, has_dma_buf) {
+        (true, true) => PTR_CUDA | PTR_DMA_BUF,
+        (true, false) => PTR_CUDA,
+        // NCCL asks for a GPU's memory by both bits.
+        (false, true) => PTR_CUDA | PTR_DMA_BUF,
+        (false, false) => 0,
+    }
+}
+
+/// A port whose device is open.
+pub(super) struct OpenPort {
+    pub port: Port,
+    pub device: Arc<OpenDevice>,
+    pub registrations: Registrations,
+    pub address: Address,
+    pub mtu: u32,
+    /// How packets leave it.
+    pub link: Link,
+    /// Reads that a queue pair may have open.
+    looked: Mutex<(Instant, std::result::Result<(), String>)>,
+}
+
+impl OpenPort {
+    /// # Errors
+    /// libibverbs is not there, or does not know the device or its address.
+    pub(super) fn open(port: &Port) -> Result<Arc<OpenPort>> {
+        let name = format!("{}:{}", port.device, port.number);
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::new(Status::SYSTEM, format!("RDMA port {name}: {error}"))
+        };
+        let verbs = Verbs::open().map_err(|error| failed(&error))?;
+        let device = OpenDevice::open(verbs, &port.device).map_err(|error| failed(&error))?;
+        let now = device.port(port.number).map_err(|error| failed(&error))?;
+        let gid = match now.link_layer {
+            LinkLayer::Ethernet => {
+                let gid =
+                    device.gid(port.number, port.gid_index).map_err(|error| failed(&error))?;
+                if gid.is_unspecified() {
+                    let text =
+                        format!("entry {} of its addresses is empty ({GID_INDEX})", port.gid_index);
+                    return Err(failed(&text));
+                }
+                Some(gid.octets())
+            }
+            LinkLayer::InfiniBand => None,
+        };
+        let limits = device.limits().map_err(|error| failed(&error))?;
+        let wishes = wishes()?;
+        Ok(Arc::new(OpenPort {
+            registrations: Registrations::new(&device),
+            address: Address { gid, lid: now.lid },
+            mtu: now.mtu,
+            link: Link {
+                port: port.number,
+                gid_index: port.gid_index,
+                mtu: now.mtu,
+                traffic_class: wishes.traffic_class,
+                service_level: wishes.service_level,
+                timeout: wishes.timeout,
+                retries: wishes.retries,
+                reads: limits.open_reads.min(limits.answered_reads).clamp(1, 16),
+            },
+            port: port.clone(),
+            device,
+            looked: Mutex::new((Instant::now(), Ok(()))),
+        }))
+    }
+
+    /// Why the port carries nothing now, if so. It is looked at every few milliseconds at most.
+    pub(super) fn trouble(&self, now: Instant) -> Option<String> {
+        let mut looked = lock(&self.looked);
+        if now.saturating_duration_since(looked.0) >= LOOK_INTERVAL {
+            // An event that says nothing of this port is of no importance: its state is.
+            let event = self.device.events().err().map(|event| event.to_string());
+            let state = match self.device.port(self.port.number) {
+                Ok(port) if port.active => Ok(()),
+                Ok(port) => Err(event.unwrap_or_else(|| {
+                    format!(
+                        "{}:{} is down, state {}",
+                        self.port.device, self.port.number, port.state
+                    )
+                })),
+                Err(error) => Err(error.to_string()),
+            };
+            *looked = (now, state);
+        }
+        looked.1.clone().err()
+    }
+}
+
+/// Opens each port once.
+pub(super) struct Opened(Vec<OnceLock<Arc<OpenPort>>>);
+
+impl Opened {
+    pub(super) fn new(ports: &[Port]) -> Opened {
+        Opened(ports.iter().map(|_| OnceLock::new()).collect())
+    }
+
+    /// # Errors
+    /// As [`OpenPort::open`]; the next call tries it again.
+    pub(super) fn get(&self, ports: &[Port], at: usize) -> Result<Arc<OpenPort>> {
+        if let Some(open) = self.0[at].get() {
+            return Ok(open.clone());
+        }
+        let open = OpenPort::open(&ports[at])?;
+        Ok(self.0[at].get_or_init(|| open).clone())
+    }
+}
+
+fn wishes() -> Result<Wishes> {
+    let small = |name, most, usual: u8| {
+        let value = number(name, -1..=most)?.filter(|value| *value >= 0);
+        Ok(value.and_then(|value| u8::try_from(value).ok()).unwrap_or(usual))
+    };
+    Ok(Wishes {
+        traffic_class: small(TRAFFIC_CLASS, 255, 0)?,
+        service_level: small(SERVICE_LEVEL, 15, 0)?,
+        timeout: small(TIMEOUT, 31, USUAL.0)?,
+        retries: small(RETRIES, 7, USUAL.1)?,
+    })
+}
+
+/// A variable's number, unless it is unset or empty.
+fn number(name: &str, allowed: std::ops::RangeInclusive<i64>) -> Result<Option<i64>> {
+    let Some(text) = std::env::var(name).ok().filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let value = text.trim().parse().ok().filter(|value| allowed.contains(value));
+    let expected = || format!("a number from {} to {}", allowed.start(), allowed.end());
+    value.map(Some).ok_or_else(|| Failure::variable(name, &text, &expected()))
+}
+
+fn line(path: &Path) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// Names of a folder's entries, sorted as people count: mlx5_2 before mlx5_10.
+fn entries(folder: &PathBuf) -> Vec<String> {
+    let names = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_by_key(|name| {
+        let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let (text, number) = name.split_at(name.len() - digits);
+        (text.to_owned(), number.parse::<u64>().unwrap_or(0))
+    });
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join("sys/class/infiniband").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    const V4: &str = "0000:0000:0000:0000:0000:ffff:0a00:0001\n";
+    const LOCAL: &str = "fe80:0000:0000:0000:5054:00ff:fe00:0000\n";
+
+    #[test]
+    fn ports_that_are_up_are_taken_with_the_address_that_reaches_furthest() {
+        let root = host(&[
+            ("mlx5_10/ports/1/state", "4: ACTIVE\n"),
+            ("mlx5_10/ports/1/link_layer", "InfiniBand\n"),
+            ("mlx5_10/ports/1/rate", "400 Gb/sec (4X NDR)\n"),
+            ("mlx5_10/node_guid", "b83f:d203:0012:3456\n"),
+            ("mlx5_2/ports/1/state", "4: ACTIVE\n"),
+            ("mlx5_2/ports/1/link_layer", "Ethernet\n"),
+            ("mlx5_2/ports/1/rate", "100 Gb/sec (4X EDR)\n"),
+            ("mlx5_2/ports/1/gids/0", LOCAL),
+            ("mlx5_2/ports/1/gid_attrs/types/0", "IB/RoCE v1\n"),
+            ("mlx5_2/ports/1/gids/1", LOCAL),
+            ("mlx5_2/ports/1/gid_attrs/types/1", "RoCE v2\n"),
+            ("mlx5_2/ports/1/gids/2", V4),
+            ("mlx5_2/ports/1/gid_attrs/types/2", "IB/RoCE v1\n"),
+            ("mlx5_2/ports/1/gids/3", V4),
+            ("mlx5_2/ports/1/gid_attrs/types/3", "RoCE v2\n"),
+            ("mlx5_3/ports/1/state", "1: DOWN\n"),
+        ]);
+        let ports = usable(root.path()).unwrap();
+        let seen: Vec<_> = ports
+            .iter()
+            .map(|port| (port.device.as_str(), port.gid_index, port.is_ethernet, port.gbps))
+            .collect();
+        assert_eq!(seen, [("mlx5_2", 3, true, 100.0), ("mlx5_10", 0, false, 400.0)]);
+        assert_eq!(ports[1].guid, 0xb83f_d203_0012_3456);
+        let each = devices(&ports, false);
+        assert_eq!(each.len(), 2);
+        assert_eq!((each[1].0.speed, each[1].0.port, &each[1].1), (400_000, 1, &vec![1]));
+        let [(one, members)] = &devices(&ports, true)[..] else { panic!() };
+        assert_eq!(one.name.to_str(), Ok("mlx5_2+mlx5_10"));
+        assert_eq!((one.speed, members), (500_000, &vec![0, 1]));
+    }
+
+    #[test]
+    fn a_host_without_ports_is_told_why() {
+        let text = usable(host(&[]).path()).unwrap_err().text;
+        assert!(text.contains("has no device") && text.contains("BUSBW_NET=rdma"), "{text}");
+        let text = usable(host(&[("mlx5_0/ports/1/state", "1: DOWN\n")]).path()).unwrap_err().text;
+        assert!(text.contains("mlx5_0:1 is not active, its state is 1: DOWN"), "{text}");
+        let no_address =
+            [("mlx5_0/ports/1/state", "4: ACTIVE\n"), ("mlx5_0/ports/1/link_layer", "Ethernet\n")];
+        let text = usable(host(&no_address).path()).unwrap_err().text;
+        assert!(text.contains("has no address"), "{text}");
+    }
+}

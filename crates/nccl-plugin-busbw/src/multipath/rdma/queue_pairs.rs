@@ -1,0 +1,148 @@
+//! A path's queue pair, made on a port and connected, and what its requests are numbered.
+//! Not what is written when (`sender`, `receiver`).
+
+use std::sync::Arc;
+
+use busbw_multipath::MAX_PATHS;
+use busbw_verbs::{
+    CompletionQueue, Endpoint, Link, QueuePair, RemoteMemory, Service, Sizes, VerbsError,
+};
+
+use super::{exchange::End, ports::OpenPort};
+
+/// Requests of a queue pair: chunks in flight are fewer, and each request of NCCL's is one message at least.
+pub(super) const SENDS: u32 = 128;
+/// Receives that wait for numbers; as many as may arrive before anybody looks, else the sender's device asks again.
+pub(super) const RECEIVES: u32 = 256;
+/// A word of clear-to-send is copied into its request where the device can.
+const INLINE: u32 = 64;
+/// Entries of a completion queue that all paths over a port share.
+const ENTRIES: u32 = (SENDS + RECEIVES) * MAX_PATHS as u32 / 4;
+
+/// What a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A chunk is written.
+    Chunk,
+    /// A few bytes are written to see whether the path delivers.
+    Ping,
+    /// A word of clear-to-send is written.
+    Grant,
+    /// A chunk has arrived.
+    Arrival,
+    /// A GPU's memory was read back.
+    Flush,
+}
+
+/// A request's number: what it is, and of which path and epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tag {
+    pub kind: Kind,
+    pub path: usize,
+    pub epoch: u32,
+}
+
+impl Tag {
+    pub(super) fn number(self) -> u64 {
+        let kind = match self.kind {
+            Kind::Chunk => 0,
+            Kind::Ping => 1,
+            Kind::Grant => 2,
+            Kind::Arrival => 3,
+            Kind::Flush => 4,
+        };
+        kind << 48 | (self.path as u64) << 32 | u64::from(self.epoch)
+    }
+
+    pub(super) fn of(number: u64) -> Option<Tag> {
+        let kind = match number >> 48 {
+            0 => Kind::Chunk,
+            1 => Kind::Ping,
+            2 => Kind::Grant,
+            3 => Kind::Arrival,
+            4 => Kind::Flush,
+            _ => return None,
+        };
+        // 16 and 32 bits.
+        Some(Tag { kind, path: (number >> 32 & 0xffff) as usize, epoch: number as u32 })
+    }
+}
+
+/// A completion queue for all paths over a port.
+///
+/// # Errors
+/// The device has no room.
+pub(super) fn queue(port: &OpenPort) -> Result<Arc<CompletionQueue>, VerbsError> {
+    CompletionQueue::new(&port.device, ENTRIES)
+}
+
+/// A queue pair that is not connected yet, and the number of its first packet.
+pub(super) struct Made {
+    pub pair: QueuePair,
+    pub sequence: u32,
+}
+
+impl Made {
+    /// # Errors
+    /// The device has no room.
+    pub(super) fn new(queue: &Arc<CompletionQueue>) -> Result<Made, VerbsError> {
+        let sizes = |inline_bytes| Sizes { send: SENDS, receive: RECEIVES, inline_bytes };
+        let pair = QueuePair::new(Service::Reliable, sizes(INLINE), [queue, queue])
+            .or_else(|_| QueuePair::new(Service::Reliable, sizes(0), [queue, queue]))?;
+        // Not the same for all: packets of an earlier queue pair of this number are not taken for its own.
+        let sequence = pair.number().wrapping_mul(0x9e37_79b9) & 0xff_ffff;
+        Ok(Made { pair, sequence })
+    }
+
+    /// What the other end is told.
+    pub(super) fn end(&self, port: &OpenPort, which: usize, memory: RemoteMemory) -> End {
+        End {
+            endpoint: Endpoint {
+                number: self.pair.number(),
+                sequence: self.sequence,
+                address: port.address,
+            },
+            mtu: port.mtu,
+            is_ethernet: port.port.is_ethernet,
+            // There are at most MAX_PORTS.
+            port: which as u8,
+            memory,
+        }
+    }
+
+    /// Connects it.
+    ///
+    /// # Errors
+    /// The ports are of two kinds, or their addresses do not belong together.
+    pub(super) fn connect(mut self, port: &OpenPort, other: &End) -> Result<QueuePair, String> {
+        if port.port.is_ethernet != other.is_ethernet {
+            let name = |is_ethernet| if is_ethernet { "Ethernet" } else { "InfiniBand" };
+            return Err(format!(
+                "{}:{} is {}, the other end's port is {}: name ports that belong together with NCCL_IB_HCA",
+                port.port.device,
+                port.port.number,
+                name(port.port.is_ethernet),
+                name(other.is_ethernet)
+            ));
+        }
+        let link = Link { mtu: port.mtu.min(other.mtu), ..port.link };
+        self.pair
+            .connect(&link, self.sequence, &other.endpoint)
+            .map_err(|error| error.to_string())?;
+        Ok(self.pair)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back() {
+        for kind in [Kind::Chunk, Kind::Ping, Kind::Grant, Kind::Arrival, Kind::Flush] {
+            let tag = Tag { kind, path: 15, epoch: u32::MAX - 3 };
+            assert_eq!(Tag::of(tag.number()), Some(tag));
+        }
+        assert_eq!(Tag::of(u64::MAX), None);
+    }
+}

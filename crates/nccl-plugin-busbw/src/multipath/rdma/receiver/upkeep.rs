@@ -1,0 +1,237 @@
+//! Paths come and go at the end that receives: what the other end says of them is heard and answered.
+//! Not what arrives by them (`paths`), nor accepting TCP connections (`manager`).
+
+use std::{
+    mem,
+    os::fd::OwnedFd,
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+use busbw_multipath::{CONNECTION_TIMEOUT, Error, frame::Hello};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{
+    super::{
+        exchange::{End, Talk, Word},
+        queue_pairs::{Kind, Made, RECEIVES, Tag},
+    },
+    Connection, PathState, State, Up,
+};
+use crate::{
+    log,
+    multipath::{
+        locks::lock,
+        manager::{Acceptor, Managed},
+    },
+};
+
+/// A queue pair that is stopped flushes its receives in so long.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
+
+impl Connection {
+    /// Looks at what is in no completion queue: sockets, ports, and whether any path is left.
+    pub(super) fn tend(&self, state: &mut State, now: Instant) {
+        self.hear(state);
+        for number in 0..state.paths.len() {
+            if matches!(state.paths[number].link, PathState::Down) {
+                continue;
+            }
+            if let Some(trouble) = self.ports[self.port(number)].trouble(now) {
+                self.lose(state, number, &trouble);
+            }
+        }
+        if state.paths.iter().any(|path| path.link.is_up()) || !self.has_come() {
+            state.down_since = None;
+            return;
+        }
+        let since = *state.down_since.get_or_insert(now);
+        if state.has_fin {
+            self.fail(state, Error::ClosedByPeer);
+        } else if now.saturating_duration_since(since) > CONNECTION_TIMEOUT {
+            self.fail(state, Error::AllDown);
+        }
+    }
+
+    /// Hears what the other end says.
+    fn hear(&self, state: &mut State) {
+        let ready = {
+            let of_paths = state.paths.iter_mut().filter_map(|path| path.link.talk());
+            let talks = of_paths.map(|talk| &*talk).chain(state.stops.iter().map(|(_, talk)| talk));
+            let mut files: Vec<_> =
+                talks.map(|talk| PollFd::new(&talk.socket, PollFlags::IN)).collect();
+            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            matches!(poll(&mut files, Some(&at_once)), Ok(1..))
+        };
+        if !ready {
+            return;
+        }
+        for number in 0..state.paths.len() {
+            while let Some(heard) = state.paths[number].link.talk().map(Talk::hear) {
+                match heard {
+                    Ok(Some(word)) => self.heard(state, number, word),
+                    Ok(None) => break,
+                    Err(error) => {
+                        let why = format!("the other end has given it up ({error})");
+                        self.lose(state, number, &why);
+                    }
+                }
+            }
+        }
+        let stops = mem::take(&mut state.stops);
+        for (number, mut talk) in stops {
+            match talk.hear() {
+                Ok(Some(Word::Stop(epoch))) => self.stop(state, number, epoch, talk),
+                Ok(None) => state.stops.push((number, talk)),
+                Ok(Some(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    fn heard(&self, state: &mut State, number: usize, word: Word) {
+        let path = &mut state.paths[number];
+        match (word, mem::take(&mut path.link)) {
+            (Word::Offer(end), PathState::Accepted(talk)) => {
+                self.answer(state, number, &end, talk);
+            }
+            (Word::Ready, PathState::Answered(up)) => {
+                path.link = PathState::Up(up);
+                state.down_since = None;
+                self.has_come.store(true, Ordering::Release);
+                self.write_grants(state);
+            }
+            (Word::Fin, link) => {
+                path.link = link;
+                state.has_fin = true;
+            }
+            (_, link) => path.link = link,
+        }
+    }
+
+    /// Connects a queue pair to the one that the other end offers.
+    fn answer(&self, state: &mut State, number: usize, end: &End, talk: Talk) {
+        let at = self.port(number);
+        let port = &self.ports[at];
+        let Some(epoch) = state.paths[number].epoch else { return };
+        let tag = Tag { kind: Kind::Arrival, path: number, epoch }.number();
+        let made = Made::new(&state.queues[at]).map_err(|error| error.to_string());
+        let answered = made.and_then(|made| {
+            let ours = made.end(port, at, state.table.remote(at));
+            let mut pair = made.connect(port, end)?;
+            pair.post_empty_receives(tag, RECEIVES).map_err(|error| error.to_string())?;
+            talk.say(Word::Answer(ours)).map_err(|error| error.to_string())?;
+            Ok(pair)
+        });
+        match answered {
+            Ok(pair) => {
+                let up = Up { talk, pair, table: end.memory, in_flight: 0 };
+                state.paths[number].link = PathState::Answered(up);
+            }
+            // Its TCP connection ends, which tells the other end.
+            Err(why) => log::info(&format!("NET/busbw: path {number} cannot be connected: {why}")),
+        }
+    }
+
+    /// A path is given up: its queue pair is stopped, so that nothing is written by it any more.
+    pub(super) fn lose(&self, state: &mut State, number: usize, why: &str) {
+        let is_up = state.paths[number].link.is_up();
+        if is_up && !state.has_fin {
+            log::info(&format!(
+                "NET/busbw: path {number} is lost: {why}; the other side connects it again"
+            ));
+        }
+        self.take_down(state, number);
+    }
+
+    /// Stops a queue pair, and counts what has arrived by it before: the sender's device may have been told of all of that,
+    /// and does not send it again.
+    fn take_down(&self, state: &mut State, number: usize) {
+        let path = &mut state.paths[number];
+        let (PathState::Answered(up) | PathState::Up(up), Some(epoch)) = (&path.link, path.epoch)
+        else {
+            path.link = PathState::Down;
+            return;
+        };
+        // A device that is gone does not stop: dropping it does what can be done.
+        if up.pair.stop().is_ok() {
+            let until = Instant::now() + FLUSH_TIMEOUT;
+            let mut is_flushed = false;
+            // Receives that wait still are flushed behind those that something has arrived for.
+            while !is_flushed && Instant::now() < until {
+                self.count(state, |tag, _| {
+                    is_flushed |= tag == Tag { kind: Kind::Arrival, path: number, epoch };
+                });
+            }
+        }
+        state.paths[number].link = PathState::Down;
+    }
+
+    /// The other end has stopped a path of this epoch: so do we, and say what has arrived by it.
+    fn stop(&self, state: &mut State, number: usize, epoch: u32, talk: Talk) {
+        let is_it = state.paths[number].epoch == Some(epoch);
+        if is_it {
+            self.take_down(state, number);
+        } else if state.paths[number].epoch.is_some_and(|there| there > epoch) {
+            // It was said before, over another path's addresses, and the path has come back since.
+            return;
+        }
+        let arrived = if is_it { state.paths[number].arrived } else { 0 };
+        let _ = talk.say(Word::Stopped(arrived));
+    }
+}
+
+impl Acceptor for Connection {
+    fn accepted(&self, hello: &Hello, socket: OwnedFd) {
+        let number = usize::from(hello.path);
+        let state = &mut *lock(&self.state);
+        if self.failure.get().is_some() {
+            return;
+        }
+        match hello.epoch {
+            Hello::ABORT => {
+                state.has_fin = true;
+                self.fail(state, Error::ClosedByPeer);
+            }
+            Hello::PROBE => {}
+            Hello::STOP => state.stops.push((number, Talk::new(socket))),
+            epoch if state.paths[number].epoch.is_none_or(|there| there < epoch) => {
+                self.take_down(state, number);
+                let path = &mut state.paths[number];
+                (path.epoch, path.arrived) = (Some(epoch), 0);
+                path.link = PathState::Accepted(Talk::new(socket));
+            }
+            _ => {}
+        }
+        self.watch();
+    }
+}
+
+impl Managed for Connection {
+    fn check(&self) -> bool {
+        let state = &mut *lock(&self.state);
+        if self.failure.get().is_some() {
+            return false;
+        }
+        self.progress(state);
+        let is_changing = |path: &super::Path| {
+            matches!(path.link, PathState::Accepted(_) | PathState::Answered(_))
+        };
+        state.arrivals.is_waiting()
+            || !state.stops.is_empty()
+            || state.paths.iter().any(is_changing)
+    }
+
+    fn is_behind(&self) -> bool {
+        false
+    }
+
+    fn unwatch(&self) -> bool {
+        self.watched
+            .give_up(|| self.failure.get().is_none() && lock(&self.state).arrivals.is_waiting())
+    }
+
+    fn cut(&self, path: usize) {
+        let state = &mut *lock(&self.state);
+        self.lose(state, path, "it was broken on purpose (BUSBW_NET_FAULT)");
+    }
+}
