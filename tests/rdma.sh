@@ -46,6 +46,6 @@ code=0
 LIMIT=${LIMIT:-600} tests/rdma/vm.sh run tests/rdma/alone.sh "$work/busbw" tests/rdma/checks.sh >"$work/out" || code=$?
 judge "$code"
 code=0
-LIMIT=${LIMIT:-600} tests/rdma/vm.sh pair tests/rdma/two.sh "$work/busbw" tests/rdma/checks.sh >"$work/out" || code=$?
+LIMIT=${LIMIT:-600} tests/rdma/vm.sh pair tests/rdma/two.sh "$work/busbw" tests/rdma/checks.sh tests/rdma/network.sh >"$work/out" || code=$?
 judge "$code"
 echo "$number checks passed in $SECONDS s"

@@ -60,5 +60,17 @@ chmod 1777 /tmp
 echo 'user:x:1000:1000::/tmp:/bin/sh' >/etc/passwd
 refuses "too little memory may be locked (ulimit -l 64)" 3 "memlock" su -s /bin/sh user -c "ulimit -l 64; busbw bw $rdma -b 1M -e 1M"
 
+# busbw's own network over queue pairs, both ends in one process.
+export BUSBW_NET=rdma NCCL_SOCKET_IFNAME=d0
+ran busbw plugin check busbw
+ends "plugin check over RDMA: every rule that applies" 0
+says "plugin check over RDMA: every rule that applies" "in-order"
+ok "plugin check over RDMA: every rule that applies ($(grep -c "^ *fine" "$out") rules hold)"
+net="--backend net --net busbw -g 2 -b 8 -e 64K -f 16"
+refuses "network: a device that does not exist" 5 "NCCL_IB_HCA=mlx5" env NCCL_IB_HCA=mlx5 busbw bw $net
+refuses "network: an empty GID index" 3 "entry 9 of its addresses is empty" env NCCL_IB_GID_INDEX=9 busbw bw $net
+refuses "network: too little memory may be locked (ulimit -l 64)" 3 "memlock" su -s /bin/sh user -c "ulimit -l 64; busbw bw $net"
+unset BUSBW_NET NCCL_SOCKET_IFNAME
+
 ip link set d0 down
 refuses "the port is down" 5 "down|not active|DOWN" busbw bw $rdma

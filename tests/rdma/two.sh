@@ -91,3 +91,5 @@ if first; then
   ok "$name"
 fi
 meet || exit 1
+
+. ./network.sh

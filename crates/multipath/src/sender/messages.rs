@@ -156,7 +156,7 @@ impl<M: Source> Messages<M> {
         let mut place = self.untaken;
         // A message behind others may be taken completely.
         while let Some(message) = self.messages.get(place)
-            && (message.is_taken() || skipped >= message.waiting())
+            && (message.is_taken() || skipped > 0 && skipped >= message.waiting())
         {
             skipped -= message.waiting().min(skipped);
             place += 1;

@@ -376,3 +376,44 @@ fn a_zero_copy_path_holds_its_message_until_it_lets_go() {
         assert!(sender.is_idle() && !sender.reads(&memory.range));
     }
 }
+
+/// A queue pair writes to the receiver's memory: no other has the same chunk before both ends have stopped it.
+#[test]
+fn what_a_path_places_is_on_one_path_at_a_time() {
+    let capabilities = Capabilities::RELIABLE_WRITES;
+    let mut sender = Sender::over(vec![PathConfig { addresses: 0, capabilities }; 2], CHUNK, at(0));
+    let mut actions = Vec::new();
+    (0..2).for_each(|path| sender.connected(path, at(0), &mut actions));
+    push(&mut sender, 3 << 16, 7);
+    assert_eq!(next(&mut sender, 0, at(1)).len(), 1);
+    assert_eq!(next(&mut sender, 1, at(1)).len(), 1);
+    acknowledge(&mut sender, 1, 1, at(22));
+    sender.check_late(at(22), &mut actions);
+    // It takes no more, and what it has goes nowhere else.
+    assert_eq!((actions.as_slice(), sender.state(0)), (&[][..], State::Suspected));
+    assert_eq!(next(&mut sender, 0, at(23)), []);
+    assert_eq!(next(&mut sender, 1, at(23)).len(), 1);
+    acknowledge(&mut sender, 1, 1, at(400));
+    sender.check_late(at(450), &mut actions);
+    assert_eq!(actions, []);
+    sender.check_late(at(502), &mut actions);
+    let silence = Duration::from_millis(501);
+    assert_eq!(actions, [Action::GiveUp { path: 0, loss: Loss::Silent { silence, timeouts: 0 } }]);
+    assert_eq!(next(&mut sender, 1, at(503)), []);
+    // Both ends have stopped it.
+    lose(&mut sender, 0, &silent(), at(504));
+    assert_eq!(next(&mut sender, 1, at(505)).len(), 1);
+    assert_eq!(acknowledge(&mut sender, 1, 1, at(506)), [7]);
+}
+
+#[test]
+fn an_empty_message_is_one_chunk() {
+    let mut sender = sender(2);
+    push(&mut sender, 0, 1);
+    push(&mut sender, 0, 2);
+    let chunks: Vec<_> = (0..2).flat_map(|path| next(&mut sender, path, at(1))).collect();
+    assert_eq!(chunks.iter().map(|chunk| chunk.header.message).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(acknowledge(&mut sender, 1, 1, at(2)), [2]);
+    assert_eq!(acknowledge(&mut sender, 0, 1, at(2)), [1]);
+    assert!(sender.is_idle());
+}

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use busbw_verbs::{Address, Device as OpenDevice, Link, LinkLayer, Verbs};
+use busbw_verbs::{Address, Device as OpenDevice, Link, LinkLayer, Verbs, VerbsError};
 use nccl_plugin_abi::{
     Status,
     net::{PTR_CUDA, PTR_DMA_BUF, PTR_HOST},
@@ -35,8 +35,9 @@ pub(crate) const MERGE: &str = "BUSBW_NET_MERGE";
 /// A retransmission after 4.096 us × 2^14 = 67 ms, seven of them: a path that delivers nothing is lost in half a second. NCCL
 /// waits 20 times as long, since to it a lost path is a lost job.
 const USUAL: (u8, u8) = (14, 7);
-/// Between two looks at whether a port is up.
+/// Between two looks at whether anything has happened to a port; and at whether one that is down is up again.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+const DOWN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A port that may be used.
 #[derive(Debug, Clone, PartialEq)]
@@ -214,8 +215,8 @@ pub(super) struct OpenPort {
     pub mtu: u32,
     /// How packets leave it.
     pub link: Link,
-    /// Reads that a queue pair may have open.
-    looked: Mutex<(Instant, std::result::Result<(), String>)>,
+    /// When it was last looked whether it is up, and why it was not.
+    looked: Mutex<(Instant, Option<String>)>,
 }
 
 impl OpenPort {
@@ -260,29 +261,38 @@ impl OpenPort {
             },
             port: port.clone(),
             device,
-            looked: Mutex::new((Instant::now(), Ok(()))),
+            looked: Mutex::new((Instant::now(), None)),
         }))
     }
 
-    /// Why the port carries nothing now, if so. It is looked at every few milliseconds at most.
+    /// Why the port carries nothing now, if so. Asking a device costs it a command of its firmware, so that it is asked only after an
+    /// event, and until it is well again.
     pub(super) fn trouble(&self, now: Instant) -> Option<String> {
         let mut looked = lock(&self.looked);
-        if now.saturating_duration_since(looked.0) >= LOOK_INTERVAL {
-            // An event that says nothing of this port is of no importance: its state is.
-            let event = self.device.events().err().map(|event| event.to_string());
-            let state = match self.device.port(self.port.number) {
-                Ok(port) if port.active => Ok(()),
-                Ok(port) => Err(event.unwrap_or_else(|| {
+        let interval = if looked.1.is_some() { DOWN_INTERVAL } else { LOOK_INTERVAL };
+        if now.saturating_duration_since(looked.0) >= interval {
+            let event = self.device.events().err();
+            let is_asked = event.is_some() || looked.1.is_some();
+            *looked = (now, is_asked.then(|| self.state(event)).flatten());
+        }
+        looked.1.clone()
+    }
+
+    /// What the device says of the port, after an event.
+    fn state(&self, event: Option<VerbsError>) -> Option<String> {
+        match self.device.port(self.port.number) {
+            Ok(port) if port.active => None,
+            Ok(port) => Some(event.map_or_else(
+                || {
                     format!(
                         "{}:{} is down, state {}",
                         self.port.device, self.port.number, port.state
                     )
-                })),
-                Err(error) => Err(error.to_string()),
-            };
-            *looked = (now, state);
+                },
+                |event| event.to_string(),
+            )),
+            Err(error) => Some(error.to_string()),
         }
-        looked.1.clone().err()
     }
 }
 

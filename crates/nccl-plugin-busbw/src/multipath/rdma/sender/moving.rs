@@ -3,7 +3,7 @@
 
 use std::{mem, time::Duration};
 
-use busbw_multipath::{Loss, Request, Time};
+use busbw_multipath::{End, Loss, Request, Time};
 use busbw_verbs::{Ended, VerbsError};
 
 use super::{
@@ -78,9 +78,9 @@ impl Connection {
     pub(super) fn acknowledge(&self, state: &mut State, path: usize, count: u32, now: Time) {
         let State { core, results, .. } = state;
         let done = |request: Request, bytes: usize| results[request] = Some(bytes);
-        // It completes what was posted, which is what was handed out.
-        let outcome = core.acknowledged(path, count, 0, now, done);
-        debug_assert!(outcome.is_ok(), "{outcome:?}");
+        if let Err(error) = core.acknowledged(path, count, 0, now, done) {
+            self.fail(format!("the other end is no busbw of this version: {error}"), End::Closed);
+        }
     }
 
     /// Hands chunks to the paths that may have more in flight, one to each in turn.

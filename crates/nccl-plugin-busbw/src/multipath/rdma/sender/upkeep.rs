@@ -144,20 +144,18 @@ impl Connection {
     /// A ping has arrived: the path delivers.
     pub(super) fn pinged(&self, state: &mut State, number: usize, now: Time) {
         let path = &mut state.paths[number];
-        path.link = match std::mem::replace(&mut path.link, PathState::Down) {
-            PathState::Proving { mut up, .. } => {
-                up.is_pinged = false;
-                let mut actions = Vec::new();
-                state.core.connected(number, now, &mut actions);
-                state.actions.extend(actions);
-                PathState::Up(up)
-            }
-            PathState::Up(mut up) => {
-                up.is_pinged = false;
-                PathState::Up(up)
-            }
-            other => other,
+        let link = std::mem::replace(&mut path.link, PathState::Down);
+        let (PathState::Proving { mut up, .. } | PathState::Up(mut up)) = link else {
+            path.link = link;
+            return;
         };
+        up.is_pinged = false;
+        path.link = PathState::Up(up);
+        let mut actions = Vec::new();
+        // Nothing where it was up before.
+        state.core.connected(number, now, &mut actions);
+        state.actions.extend(actions);
+        self.acknowledge(state, number, 0, now);
     }
 
     /// A path that was being connected does not come up.
