@@ -4,11 +4,15 @@
 #   tests/rdma.sh BUSBW           verbs, connections, what is refused, bad input, two hosts, loss, a link cut in mid-run
 #   tests/rdma.sh BUSBW --long    beside perftest instead, in turns (tests/rdma/perftest.sh); RUNS (10) a side,
 #                                 only SIZES='2 64' VERBS='write' KINDS='RC' if they are given
+#   tests/rdma.sh BUSBW --network [PAIR]
+#                                 the plugin's rate over four shaped links beside its own over TCP, in turns, and links that break
+#                                 (tests/rdma/paths.sh); RUNS (5) a side, RATE (5) MB/s a link, BREAKS (100). PAIR: the example
+#                                 `pair` of crates/nccl-plugin-busbw (target/release/examples/pair)
 # Exit codes: 0, 1 a check failed, 5 there is no QEMU or no kernel and neither can be had. What it shows holds for any RDMA
 # device, but no figure: packets go one by one through an emulated processor.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-[ -x "${1:-}" ] || { sed -n '4,6s/^# //p' "$0" >&2; exit 2; }
+[ -x "${1:-}" ] || { sed -n '4,10s/^# //p' "$0" >&2; exit 2; }
 busbw=$(realpath "$1")
 # What is called busbw there.
 work=$(mktemp -d)
@@ -40,6 +44,17 @@ if [ "${2:-}" = --long ]; then
   LIMIT=${LIMIT:-14400} tests/rdma/vm.sh run "$work/script" "$work/busbw" || exit 1
   echo "# load after: $(cut -d ' ' -f 1-3 /proc/loadavg)"
   exit
+fi
+
+if [ "${2:-}" = --network ]; then
+  pair=${3:-target/release/examples/pair}
+  [ -x "$pair" ] || { echo "no $pair: cargo build --release -p nccl-plugin-busbw --example pair" >&2; exit 2; }
+  sed "s/^RUNS=.*/RUNS=${RUNS:-5} RATE=${RATE:-5} BREAKS=${BREAKS:-100}/" tests/rdma/paths.sh >"$work/script"
+  echo "# the plugin over four shaped soft-RoCE links and over TCP, in turns; $(nproc) cores, load before: $(cut -d ' ' -f 1-3 /proc/loadavg)"
+  code=0
+  LINKS=4 LIMIT=${LIMIT:-7200} tests/rdma/vm.sh pair "$work/script" "$pair" | sed -n 's/^0| //p' || code=$?
+  echo "# load after: $(cut -d ' ' -f 1-3 /proc/loadavg)"
+  exit "$code"
 fi
 
 code=0

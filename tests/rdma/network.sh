@@ -7,7 +7,7 @@ net="--backend net --net busbw -w 1 --batches 1"
 name="network: all_reduce, odd sizes, over both ports, data verified"
 export BUSBW_NET_MERGE=1
 both 0 "$name" busbw all_reduce $net -b 4 -e 400000 -f 10 -n 3
-! first || { rows "$name" 6; says "$name" "RDMA, 1 device.*rxe0:1.*rxe1:1"; ok "$name"; }
+! first || { says "$name" "^# Out of bounds values : 0 OK"; says "$name" "RDMA, 1 device.*rxe0:1.*rxe1:1"; ok "$name"; }
 
 name="network: latency over one port, chosen by NCCL_IB_HCA, data verified"
 unset BUSBW_NET_MERGE
@@ -42,9 +42,9 @@ broken() {
   ! first || { rows "$name" 1; says "$name" "$pattern"; ok "$name"; }
 }
 broken "network: a port goes down in mid-run and comes back; every message arrives, data verified" \
-  "by rxe1:1 .*was lost .*port went down|by rxe1:1 .*was lost .*is down" "ip link set d1 down" "ip link set d1 up"
+  "path [13] (by rxe1:1 .*was|is) lost.*(port went down|is down)" "ip link set d1 down" "ip link set d1 up"
 broken "network: a link carries nothing for 3 s; every message arrives, data verified" \
-  "by rxe1:1 .*was lost|path [13] is lost" "tc qdisc add dev d1 root netem loss 100%" "tc qdisc del dev d1 root"
+  "path [13] (by rxe1:1 .*was|is) lost" "tc qdisc add dev d1 root netem loss 100%" "tc qdisc del dev d1 root"
 
 name="network: the other end is killed: this one ends, and says why"
 meet || exit 1

@@ -67,7 +67,7 @@ pub struct NetConnection {
     pub paths: Vec<NetPath>,
 }
 
-/// A path of a connection: one TCP connection after the other, as each is lost.
+/// A path of a connection: one TCP connection after the other, as each is lost; over RDMA one queue pair after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetPath {
     /// Our end of the last one, where it is known; its port is 0 where there has been none.
@@ -75,6 +75,10 @@ pub struct NetPath {
     pub local: Option<SocketAddr>,
     /// The other end.
     pub remote: SocketAddr,
+    /// The RDMA port that it goes over, such as mlx5_0:1; its addresses are those of its handshakes then, and nothing is known of
+    /// segments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<String>,
     /// How it is.
     pub state: PathState,
     /// Bytes of messages that the other end's plugin acknowledged; of what went by two paths, by the first.
@@ -257,6 +261,7 @@ mod tests {
         let path = NetPath {
             local: None,
             remote: SocketAddr::new(address, 1),
+            port: None,
             state: PathState::Up,
             bytes,
             timed_bytes: bytes,

@@ -104,6 +104,12 @@ impl CompletionQueue {
         Ok(taken)
     }
 
+    /// The library's text for a status of [`Ended`].
+    #[must_use]
+    pub fn status_text(&self, status: i32) -> String {
+        self.device.verbs.status(status)
+    }
+
     #[inline]
     fn take(&self, entries: &mut [abi::Completion; BATCH]) -> Result<usize, VerbsError> {
         // SAFETY: the queue and its context exist; the entries have their room.

@@ -105,6 +105,7 @@ fn link(rate: f64) -> NetPath {
     NetPath {
         local: Some(SocketAddr::new(address(1), 40_000)),
         remote: SocketAddr::new(address(2), 50_000),
+        port: None,
         state: PathState::Up,
         bytes,
         timed_bytes: bytes,

@@ -18,7 +18,7 @@ mod sender;
 
 use std::{
     collections::HashMap,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -42,6 +42,7 @@ use super::{
     locks::lock,
     manager::Manager,
     routes,
+    stats::{Stats, stats_file},
 };
 use crate::{
     devices::{self, Device, Interface},
@@ -66,6 +67,8 @@ pub struct Rdma {
     /// Ports of each device.
     members: Vec<Vec<usize>>,
     fault: Option<Fault>,
+    /// The file of statistics.
+    stats: Option<PathBuf>,
     manager: OnceLock<Arc<Manager>>,
     starting: Mutex<()>,
     /// Connections that are being made, by what is in their handle, and when they were asked for.
@@ -103,6 +106,7 @@ impl Rdma {
             devices,
             members,
             fault,
+            stats: stats_file(),
             manager: OnceLock::new(),
             starting: Mutex::default(),
             pending: Mutex::default(),
@@ -118,6 +122,9 @@ impl Rdma {
         }
         // Devices move bytes: no thread of ours does.
         let manager = Manager::start(&self.interfaces, self.fault, Engine::start(Some(0)))?;
+        if let Some(file) = &self.stats {
+            manager.write_down(Stats::new(file.clone(), &self.interfaces));
+        }
         Ok(self.manager.get_or_init(|| manager).clone())
     }
 

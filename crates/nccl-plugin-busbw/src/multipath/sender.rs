@@ -2,7 +2,7 @@
 //! Not the state machine (`busbw_multipath::Sender`), nor the thread that connects paths (`manager`).
 
 mod calls;
-mod counts;
+pub(super) mod counts;
 mod moving;
 mod stream;
 mod upkeep;

@@ -11,9 +11,10 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use busbw_multipath::Time;
 use nccl_plugin_abi::net_stats::{self, NetConnection, NetInterface, NetStats, NetTotals};
 
-use super::{locks::lock, sender::Connection};
+use super::locks::lock;
 use crate::{devices::Interface, log};
 
 /// Between two times that it is written while there are connections; the last is when the process exits.
@@ -36,6 +37,19 @@ fn host() -> String {
     name.split('.').next().unwrap_or_default().to_owned()
 }
 
+/// A connection that sends.
+pub(super) trait Counted: Send + Sync {
+    /// What its paths have done so far.
+    fn counted(&self) -> NetConnection;
+}
+
+/// When a connection was opened that is so old, seconds since 1970.
+pub(super) fn opened(age: Time) -> u64 {
+    let opened = SystemTime::now().checked_sub(age.since(Time::default()));
+    let opened = opened.and_then(|opened| opened.duration_since(UNIX_EPOCH).ok());
+    opened.unwrap_or_default().as_secs()
+}
+
 /// The file, and what will be in it.
 pub(super) struct Stats {
     file: PathBuf,
@@ -46,7 +60,7 @@ pub(super) struct Stats {
 
 #[derive(Default)]
 struct Known {
-    open: Vec<Weak<Connection>>,
+    open: Vec<Weak<dyn Counted>>,
     closed: VecDeque<NetConnection>,
     /// Those that were closed before.
     before: NetTotals,
@@ -69,14 +83,14 @@ impl Stats {
     }
 
     /// There is one more connection.
-    pub(super) fn opened(&self, whom: Weak<Connection>, now: Instant) {
+    pub(super) fn opened(&self, whom: Weak<dyn Counted>, now: Instant) {
         let mut known = lock(&self.known);
         known.open.push(whom);
         known.hurry(now);
     }
 
     /// A connection has ended; this is what it has done.
-    pub(super) fn closed(&self, whom: &Weak<Connection>, counted: NetConnection, now: Instant) {
+    pub(super) fn closed(&self, whom: &Weak<dyn Counted>, counted: NetConnection, now: Instant) {
         let mut known = lock(&self.known);
         let Some(place) = known.open.iter().position(|other| other.ptr_eq(whom)) else {
             // It has ended before.
@@ -122,7 +136,7 @@ impl Stats {
     pub(super) fn counted(&self) -> NetStats {
         let (open, closed, before) = {
             let known = lock(&self.known);
-            let open: Vec<Arc<Connection>> = known.open.iter().filter_map(Weak::upgrade).collect();
+            let open: Vec<Arc<dyn Counted>> = known.open.iter().filter_map(Weak::upgrade).collect();
             (open, known.closed.clone(), known.before)
         };
         let mut stats = NetStats {

@@ -220,6 +220,11 @@ pub(super) struct OpenPort {
 }
 
 impl OpenPort {
+    /// As NCCL_IB_HCA takes it: mlx5_0:1.
+    pub(super) fn name(&self) -> String {
+        format!("{}:{}", self.port.device, self.port.number)
+    }
+
     /// # Errors
     /// libibverbs is not there, or does not know the device or its address.
     pub(super) fn open(port: &Port) -> Result<Arc<OpenPort>> {
@@ -283,12 +288,7 @@ impl OpenPort {
         match self.device.port(self.port.number) {
             Ok(port) if port.active => None,
             Ok(port) => Some(event.map_or_else(
-                || {
-                    format!(
-                        "{}:{} is down, state {}",
-                        self.port.device, self.port.number, port.state
-                    )
-                },
+                || format!("{} is down, state {}", self.name(), port.state),
                 |event| event.to_string(),
             )),
             Err(error) => Some(error.to_string()),

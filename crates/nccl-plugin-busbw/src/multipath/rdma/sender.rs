@@ -5,6 +5,7 @@
 //! straight from NCCL's memory to NCCL's memory; its completion is its acknowledgement.
 
 mod calls;
+mod counts;
 mod moving;
 mod stopping;
 mod upkeep;
@@ -177,6 +178,9 @@ impl Connection {
             hello,
             started: manager.clock.now(),
         });
+        if let Some(stats) = manager.stats() {
+            stats.opened(connection.itself.clone(), manager.clock.now());
+        }
         manager.watch(connection.itself.clone());
         connection.with(|_, state| {
             let mut actions = Vec::new();
@@ -217,6 +221,11 @@ impl Connection {
 
     fn port(&self, path: usize) -> usize {
         path % self.ports.len()
+    }
+
+    /// The port of a path, as people know it.
+    fn port_name(&self, path: usize) -> String {
+        self.ports[self.port(path)].name()
     }
 
     fn now(&self) -> Time {

@@ -1,18 +1,17 @@
 //! What each path has done, for NCCL's log and the file of statistics.
 //! Not the file (`stats`).
 
-use std::{
-    net::SocketAddr,
-    os::fd::OwnedFd,
-    sync::Mutex,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{net::SocketAddr, os::fd::OwnedFd, sync::Mutex};
 
-use busbw_multipath::{State, Time};
+use busbw_multipath::State;
 use nccl_plugin_abi::net_stats::{NetConnection, NetPath, PathState};
 
 use super::{Connection, Path};
-use crate::multipath::{locks::lock, sockets};
+use crate::multipath::{
+    locks::lock,
+    sockets,
+    stats::{Counted, opened},
+};
 
 /// What the kernel knew of TCP connections that a path has had.
 #[derive(Debug, Default)]
@@ -62,20 +61,19 @@ impl Path {
     }
 }
 
-impl Connection {
-    /// What its paths have done so far.
-    pub(in crate::multipath) fn counted(&self) -> NetConnection {
-        let opened = SystemTime::now().checked_sub(self.now().since(Time::default()));
-        let opened = opened.and_then(|opened| opened.duration_since(UNIX_EPOCH).ok());
+impl Counted for Connection {
+    fn counted(&self) -> NetConnection {
         NetConnection {
             peer: self.paths[0].to.ip(),
-            opened: opened.unwrap_or_default().as_secs(),
+            opened: opened(self.now()),
             closed: false,
             broken: self.broken(),
             paths: (0..self.paths.len()).map(|path| self.counted_path(path)).collect(),
         }
     }
+}
 
+impl Connection {
     fn counted_path(&self, number: usize) -> NetPath {
         let path = &self.paths[number];
         let kernel = path.kernel();
@@ -85,11 +83,8 @@ impl Connection {
         NetPath {
             local: kernel.local.or(path.from.map(|from| SocketAddr::new(from, 0))),
             remote: path.to,
-            state: match core.state(number) {
-                State::Up => PathState::Up,
-                State::Suspected => PathState::Doubted,
-                State::Down => PathState::Absent,
-            },
+            port: None,
+            state: state(core.state(number)),
             bytes: counts.bytes,
             timed_bytes: counts.timed.0,
             timed_us: counts.timed.1 / 1000,
@@ -105,8 +100,17 @@ impl Connection {
     }
 }
 
+/// As the file has it.
+pub(in crate::multipath) fn state(state: State) -> PathState {
+    match state {
+        State::Up => PathState::Up,
+        State::Suspected => PathState::Doubted,
+        State::Down => PathState::Absent,
+    }
+}
+
 /// "12.3 MB at 1.23 GB/s, 7 segments retransmitted, 4 chunks hedged, 1 times lost".
-pub(super) fn told(path: &NetPath) -> String {
+pub(in crate::multipath) fn told(path: &NetPath) -> String {
     let mut told = format!("{:.1} MB", path.bytes as f64 / 1e6);
     if let Some(rate) = path.rate() {
         told += &format!(" at {rate:.2} GB/s");

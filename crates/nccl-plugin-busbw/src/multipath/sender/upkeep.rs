@@ -21,6 +21,7 @@ use crate::{
         locks::{lock, try_lock},
         manager::{CONNECT_TIMEOUT, Closing, Connect, Dialer, Managed},
         sockets,
+        stats::Counted,
     },
     network::{Failure, Result},
 };
@@ -222,7 +223,8 @@ impl Closing for Connection {
         let told = counted.paths.iter().map(counts::told).collect::<Vec<_>>().join("; ");
         log::info(&format!("NET/busbw: paths to {}: {told}", counted.peer));
         if let Some(stats) = self.manager.stats() {
-            stats.closed(&self.itself, counted, self.manager.clock.now());
+            let itself: Weak<dyn Counted> = self.itself.clone();
+            stats.closed(&itself, counted, self.manager.clock.now());
         }
         let mut sockets = Vec::new();
         for path in &self.paths {

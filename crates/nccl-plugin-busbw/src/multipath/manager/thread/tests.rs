@@ -11,7 +11,13 @@ use nccl_plugin_abi::net_stats::{NetStats, PathState};
 
 use super::*;
 use crate::{
-    multipath::{clock::Clock, engine::Engine, handle::Listening, receiver, sender, stats::Stats},
+    multipath::{
+        clock::Clock,
+        engine::Engine,
+        handle::Listening,
+        receiver, sender,
+        stats::{Counted as _, Stats},
+    },
     network::{Listener as _, Receiver, Request, Sender as _},
 };
 

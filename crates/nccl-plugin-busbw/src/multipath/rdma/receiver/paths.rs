@@ -41,7 +41,8 @@ impl Connection {
         while let Some((tag, status)) = state.failed.pop() {
             let is_it = state.paths.get(tag.path).is_some_and(|path| path.epoch == Some(tag.epoch));
             if is_it && !matches!(state.paths[tag.path].link, PathState::Down) {
-                let why = format!("a request completed with status {status}");
+                let text = state.queues[self.port(tag.path)].status_text(status);
+                let why = format!("a request completed with '{text}'");
                 self.lose(state, tag.path, &why);
             }
         }
@@ -98,7 +99,8 @@ impl Connection {
         match state.results.get_mut(request) {
             Some(result) if status == 0 => *result = Some(0),
             _ => {
-                let text = format!("reading back what was received completed with status {status}");
+                let text = state.queues[0].status_text(status);
+                let text = format!("reading back what was received completed with '{text}'");
                 self.fail(state, Error::Protocol(text));
             }
         }

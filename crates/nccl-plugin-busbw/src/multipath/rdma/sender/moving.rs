@@ -57,7 +57,10 @@ impl Connection {
                 let timed_out = ended.status == RETRIES_EXCEEDED;
                 let why = match timed_out {
                     true => "the other end's port does not answer".to_owned(),
-                    false => format!("a write completed with status {}", ended.status),
+                    false => {
+                        let queue = &state.queues[self.port(tag.path)];
+                        format!("a write completed with '{}'", queue.status_text(ended.status))
+                    }
                 };
                 self.lose(state, tag.path, Loss::Ended { why, timed_out }, now);
             }

@@ -190,8 +190,7 @@ impl Connection {
 
     fn notify(&self, notice: &Notice) {
         let told = |path: &usize| {
-            let port = &self.ports[self.port(*path)].port;
-            format!("path {path} by {}:{} to {}", port.device, port.number, self.routes[*path].1)
+            format!("path {path} by {} to {}", self.port_name(*path), self.routes[*path].1)
         };
         match notice {
             Notice::Lost { path, why, now } => {
@@ -223,6 +222,8 @@ impl Connection {
     /// Ends every path. Queue pairs are gone when this returns.
     pub(super) fn end(&self, state: &mut State, is_orderly: bool) {
         let now = self.now();
+        self.note_end(state);
+        self.tell_counts(state);
         for path in &mut state.paths {
             let link = std::mem::replace(&mut path.link, PathState::Down);
             let (PathState::Up(Up { talk, .. }) | PathState::Proving { up: Up { talk, .. }, .. }) =
@@ -236,7 +237,6 @@ impl Connection {
         }
         state.core.take_down(now);
         state.stops.clear();
-        self.note_end(state);
     }
 
     /// Tells the other end that the connection has ended in the middle of a message.
