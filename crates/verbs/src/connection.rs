@@ -8,10 +8,8 @@ use super::{
     abi::{access, mask, state},
     device::mtu_code,
     error::refused,
+    queue_pair::DATAGRAM_KEY,
 };
-
-/// The key of datagrams: both ends of a run use the same.
-pub(super) const DATAGRAM_KEY: u32 = 0x1111_1111;
 
 /// The address of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,12 +4,14 @@
 use std::{fmt, io, mem, ops::Range, ptr, sync::Arc};
 
 use super::{
-    CompletionQueue, Device, Region, RemoteMemory, VerbsError, abi, abi::opcode,
-    connection::DATAGRAM_KEY, error::refused,
+    CompletionQueue, Device, Region, RemoteMemory, VerbsError, abi, abi::opcode, error::refused,
 };
 
 /// In front of a received datagram: the global routing header, or room for it.
 const ROUTING_HEADER: usize = 40;
+
+/// The key of datagrams: both ends of a run use the same.
+pub(super) const DATAGRAM_KEY: u32 = 0x1111_1111;
 
 /// Requests that one call posts.
 const MOST_LISTED: usize = 64;

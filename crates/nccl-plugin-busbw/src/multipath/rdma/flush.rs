@@ -1,4 +1,5 @@
-//! Reading back what was received into a GPU's memory, so that all writes before have reached it: a queue pair connected to itself.
+//! Reading back what was received into a GPU's memory, so that all writes before have reached it: a queue pair of each port,
+//! connected to itself, since each adapter has writes of its own under way.
 //! Not for host memory, which needs none; when it is needed is NCCL's to say (`iflush`).
 //!
 //! As NCCL's own IB transport does (`gpuFlush` of src/transport/net_ib/connect.cc and p2p.cc).

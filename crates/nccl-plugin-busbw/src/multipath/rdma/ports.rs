@@ -30,7 +30,7 @@ const TRAFFIC_CLASS: &str = "NCCL_IB_TC";
 const SERVICE_LEVEL: &str = "NCCL_IB_SL";
 const TIMEOUT: &str = "NCCL_IB_TIMEOUT";
 const RETRIES: &str = "NCCL_IB_RETRY_CNT";
-/// One device of all ports, whose connections have paths over each, as NCCL makes of the ports that it merges itself.
+/// A device for four ports together, whose connections have paths over each, as NCCL makes of the ports that it merges itself.
 pub(crate) const MERGE: &str = "BUSBW_NET_MERGE";
 /// A retransmission after 4.096 us × 2^14 = 67 ms, seven of them: a path that delivers nothing is lost in half a second. NCCL
 /// waits 20 times as long, since to it a lost path is a lost job.
@@ -163,7 +163,7 @@ fn best_gid(port: &Path) -> Option<u8> {
     ranked.first().map(|(_, index)| *index)
 }
 
-/// What NCCL is told: a device for each port, or one of all of them, and which ports each has.
+/// What NCCL is told: a device for each port, or for four together, and which ports each has.
 pub(super) fn devices(ports: &[Port], is_merged: bool) -> Vec<(Device, Vec<usize>)> {
     let kinds = PTR_HOST | device_memory();
     let device = |members: Vec<usize>| {
@@ -185,7 +185,10 @@ pub(super) fn devices(ports: &[Port], is_merged: bool) -> Vec<(Device, Vec<usize
         (device, members)
     };
     match is_merged {
-        true => vec![device((0..ports.len().min(MAX_PORTS)).collect())],
+        true => {
+            let all: Vec<usize> = (0..ports.len()).collect();
+            all.chunks(MAX_PORTS).map(|members| device(members.to_vec())).collect()
+        }
         false => (0..ports.len()).map(|at| device(vec![at])).collect(),
     }
 }

@@ -52,7 +52,9 @@ struct State {
     grants: Vec<Granted>,
     // Queue pairs go before what they complete in, and both before the memory that they name.
     paths: [Path; MAX_PATHS],
-    flush: Option<Flush>,
+    flushes: Vec<Flush>,
+    /// Reads of each request that have not completed.
+    flushing: [usize; REQUESTS],
     queues: Vec<Arc<CompletionQueue>>,
     table: Table,
     /// The path by which something arrived last: words of clear-to-send take it.
@@ -139,7 +141,8 @@ impl Connection {
             arrivals: Arrivals::default(),
             grants: Vec::new(),
             paths: std::array::from_fn(|_| Path::default()),
-            flush: None,
+            flushes: Vec::new(),
+            flushing: [0; REQUESTS],
             queues: queues.collect::<std::result::Result<_, _>>().map_err(refused)?,
             table: Table::new(&ports).map_err(refused)?,
             hot: 0,

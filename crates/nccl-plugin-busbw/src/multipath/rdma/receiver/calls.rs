@@ -124,12 +124,16 @@ impl crate::network::Receiver for Receiving {
             return Ok(Some(request));
         }
         let (_, keys) = connection.registered.keys(data.addr(), bytes)?;
-        if state.flush.is_none() {
-            let made = Flush::new(&connection.ports[0], &state.queues[0]);
-            state.flush = Some(made.map_err(|why| Failure::new(Status::SYSTEM, why))?);
+        if state.flushes.is_empty() {
+            let made = connection.ports.iter().zip(&state.queues);
+            let made = made
+                .map(|(port, queue)| Flush::new(port, queue))
+                .collect::<std::result::Result<_, _>>();
+            state.flushes = made.map_err(|why| Failure::new(Status::SYSTEM, why))?;
         }
-        if let Some(flush) = &mut state.flush {
-            flush.read(data.addr() as u64, keys[0], request).map_err(refused)?;
+        for (flush, key) in state.flushes.iter_mut().zip(keys) {
+            flush.read(data.addr() as u64, key, request).map_err(refused)?;
+            state.flushing[request] += 1;
         }
         self.free.pop();
         Ok(Some(request))

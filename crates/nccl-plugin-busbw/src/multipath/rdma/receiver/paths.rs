@@ -97,7 +97,12 @@ impl Connection {
     /// A GPU's memory was read back, or not.
     fn flushed(&self, state: &mut State, request: usize, status: i32) {
         match state.results.get_mut(request) {
-            Some(result) if status == 0 => *result = Some(0),
+            Some(result) if status == 0 => {
+                state.flushing[request] -= 1;
+                if state.flushing[request] == 0 {
+                    *result = Some(0);
+                }
+            }
             _ => {
                 let text = state.queues[0].status_text(status);
                 let text = format!("reading back what was received completed with '{text}'");
