@@ -9,14 +9,14 @@ use busbw_core::{
     environment::SWEPT,
     exit::{Exit, ExitError},
     pairs::{retest::FIRST_PASSES, schedule::Schedule},
-    plan::MovedBy,
+    plan::{MovedBy, PairSelection},
     printable::Printable,
 };
 use busbw_job::launched::Launched;
 
 use crate::{
     consent::{Answer, answer_to},
-    options::BenchArguments,
+    options::{self, BenchArguments},
 };
 
 /// Seconds of one sample of a pair, as `busbw_runner` keeps it.
@@ -45,18 +45,23 @@ impl Load {
         Load { hosts, ranks }
     }
 
-    /// The matrix's rounds, and the pairs of all of them.
-    fn rounds(self) -> (usize, usize) {
+    /// The rounds of a matrix of these pairs, and how many pairs all of them and the fullest have.
+    fn rounds(self, selection: PairSelection) -> (usize, usize, usize) {
         let each = self.ranks / self.hosts.max(1);
         let of = |host: usize| (host * each..(host + 1) * each).collect();
         let hosts: Vec<Vec<usize>> = (0..self.hosts).map(of).collect();
-        let schedule = Schedule::by_hosts(&hosts);
-        (schedule.rounds.len(), schedule.pairs().count())
+        let schedule = match selection {
+            PairSelection::All => Schedule::by_hosts(&hosts),
+            PairSelection::Rails => Schedule::by_rails(&hosts),
+            // Which of them are drawn is of no importance here.
+            PairSelection::Sample(peers) => Schedule::sample(self.ranks, peers, 0),
+        };
+        let fullest = schedule.rounds.iter().map(Vec::len).max().unwrap_or(0);
+        (schedule.rounds.len(), schedule.pairs().count(), fullest)
     }
 
-    fn said(self) -> String {
-        let (rounds, pairs) = self.rounds();
-        let at_once = self.ranks / 2;
+    fn said(self, selection: PairSelection) -> String {
+        let (rounds, pairs, at_once) = self.rounds(selection);
         let samples = (rounds * FIRST_PASSES * 2) as f64;
         format!(
             "{pairs} pairs of {} ranks on {} hosts are measured over RDMA, both ways, up to {at_once} at once, for about {:.0} s; their links are full meanwhile, and other jobs on them are slowed",
@@ -79,7 +84,8 @@ pub(crate) fn ask(benchmark: Benchmark, arguments: &BenchArguments, load: Load) 
     if benchmark != Benchmark::Pairs || !over_rdma || load.hosts < 2 || is_launch {
         return Ok(());
     }
-    let said = load.said();
+    let asked = arguments.pairing.clone().unwrap_or_default();
+    let said = load.said(options::pair_selection(&asked, load.ranks));
     if arguments.launching.yes {
         if !arguments.quiet {
             let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {said}");
@@ -114,8 +120,11 @@ mod tests {
 
     #[test]
     fn every_pair_is_counted() {
-        assert_eq!(Load { hosts: 2, ranks: 16 }.rounds(), (15, 120));
-        let said = Load { hosts: 2, ranks: 16 }.said();
+        let load = Load { hosts: 2, ranks: 16 };
+        assert_eq!(load.rounds(PairSelection::All), (15, 120, 8));
+        assert_eq!(load.rounds(PairSelection::Rails), (1, 8, 8));
+        assert_eq!(load.rounds(PairSelection::Sample(3)).1, 24);
+        let said = load.said(PairSelection::All);
         assert!(said.starts_with("120 pairs of 16 ranks on 2 hosts"), "{said}");
         assert!(said.contains("up to 8 at once, for about 42 s"), "{said}");
     }

@@ -37,6 +37,7 @@ pub use environment::Environment;
 pub(crate) use grammar::grammar;
 pub use installing::{CompletionsArguments, ManArguments};
 pub use launching::LaunchingArguments;
+pub(crate) use planning::pair_selection;
 pub use planning::{BadOption, HostResources, plan, record_place};
 pub use plugins::{CheckArguments, PluginArguments, PluginCommand, PluginKind};
 pub use reading_commands::{

@@ -30,6 +30,7 @@ use busbw_core::{
     plan::{Plan, Style},
     record::Waiver,
 };
+pub(crate) use pairs::selection as pair_selection;
 
 use self::{
     part::Part,

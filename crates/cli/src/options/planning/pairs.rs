@@ -17,7 +17,7 @@ use super::{
     waivers::of_options,
 };
 use crate::options::BadOption;
-use crate::options::pairing::Only;
+use crate::options::pairing::{Only, PairingArguments};
 
 /// Sizes where none are given, bytes: of latency, and of bandwidth.
 const DEFAULT_SIZES: (u64, u64) = (8, 64 << 20);
@@ -73,12 +73,7 @@ fn pairing(
             backend.name()
         )));
     }
-    let selection = match asked.sample {
-        Some(peers) => PairSelection::Sample(peers as usize),
-        None if asked.rails => PairSelection::Rails,
-        None if ranks > MAX_RANKS_FOR_ALL_PAIRS => PairSelection::Sample(SAMPLED_PEERS),
-        None => PairSelection::All,
-    };
+    let selection = selection(&asked, ranks);
     let tests = match asked.only {
         None => vec![Messages::Latency, Messages::Bandwidth],
         Some(Only::Latency) => vec![Messages::Latency],
@@ -86,6 +81,16 @@ fn pairing(
     };
     let adapts = a.iterations.is_none() && a.window.is_none();
     Ok(Pairing { selection, tests, adapts, strict: asked.strict })
+}
+
+/// Which pairs of so many ranks are measured.
+pub(crate) fn selection(asked: &PairingArguments, ranks: usize) -> PairSelection {
+    match asked.sample {
+        Some(peers) => PairSelection::Sample(peers as usize),
+        None if asked.rails => PairSelection::Rails,
+        None if ranks > MAX_RANKS_FOR_ALL_PAIRS => PairSelection::Sample(SAMPLED_PEERS),
+        None => PairSelection::All,
+    }
 }
 
 /// The remark that each of so many ranks is measured with some others only, unless the options select the pairs.
