@@ -16,7 +16,7 @@ use super::{
     clock::Clock,
     engine::Engine,
     handle,
-    manager::{Managed, Manager},
+    manager::{Acceptor, Managed, Manager},
     receiver::{Connection, Listening},
 };
 use crate::network::{Handle, Listener, Receiver, Request, Result};
@@ -123,6 +123,7 @@ fn come(connection: &Arc<Connection>, path: usize, epoch: u32) -> Path {
 
 /// Whatever is taken for a frame or a handle is the same once it was written and read again, and fits.
 pub fn decode(bytes: &[u8]) {
+    super::rdma::decode(bytes);
     let Some((frame, _)) = bytes.split_first_chunk::<{ Hello::BYTES }>() else { return };
     if let Some(hello) = Hello::decoded(frame) {
         assert_eq!(Hello::decoded(&hello.encoded()), Some(hello));

@@ -30,6 +30,8 @@ use busbw_multipath::{MAX_PATHS, frame::Hello};
 use busbw_verbs::VerbsError;
 use nccl_plugin_abi::Status;
 
+#[cfg(fuzzing)]
+pub(super) use self::exchange::decode;
 use self::{
     ports::{OpenPort, Opened, Port},
     sender::Sending,

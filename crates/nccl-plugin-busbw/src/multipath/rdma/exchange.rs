@@ -126,6 +126,17 @@ impl End {
     }
 }
 
+/// Whatever is taken for a word is the same once it was written and read again, and names a port that there may be.
+#[cfg(fuzzing)]
+pub(in crate::multipath) fn decode(bytes: &[u8]) {
+    let Some((word, _)) = bytes.split_first_chunk::<BYTES>() else { return };
+    let Some(word) = Word::decoded(word) else { return };
+    assert_eq!(Word::decoded(&word.encoded()), Some(word));
+    if let Word::Offer(end) | Word::Answer(end) = word {
+        assert!(usize::from(end.port) < super::MAX_PORTS);
+    }
+}
+
 /// A TCP connection that carries words.
 #[derive(Debug)]
 pub(super) struct Talk {

@@ -26,8 +26,8 @@ use crate::{
     },
 };
 
-/// A queue pair that is stopped flushes its receives in so long.
-const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
+/// A queue pair that is stopped flushes its receives in less than this.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Connection {
     /// Looks at what is in no completion queue: sockets, ports, and whether any path is left.
@@ -152,18 +152,26 @@ impl Connection {
             path.link = PathState::Down;
             return;
         };
-        // A device that is gone does not stop: dropping it does what can be done.
-        if up.pair.stop().is_ok() {
-            let until = Instant::now() + FLUSH_TIMEOUT;
-            let mut is_flushed = false;
-            // Receives that wait still are flushed behind those that something has arrived for.
-            while !is_flushed && Instant::now() < until {
-                self.count(state, |tag, _| {
-                    is_flushed |= tag == Tag { kind: Kind::Arrival, path: number, epoch };
-                });
-            }
+        let stopped = up.pair.stop();
+        let until = Instant::now() + FLUSH_TIMEOUT;
+        let mut is_flushed = false;
+        // Receives that wait still are flushed behind those that something has arrived for.
+        while stopped.is_ok() && !is_flushed && Instant::now() < until {
+            self.count(state, |tag, _| {
+                is_flushed |= tag == Tag { kind: Kind::Arrival, path: number, epoch };
+            });
         }
         state.paths[number].link = PathState::Down;
+        if !is_flushed && self.has_come() {
+            let why = stopped.err().map_or_else(
+                || format!("its receives are not flushed after {FLUSH_TIMEOUT:?}"),
+                |error| error.to_string(),
+            );
+            let text = format!(
+                "path {number} cannot be stopped, and what has arrived by it is not known: {why}"
+            );
+            self.fail(state, Error::Protocol(text));
+        }
     }
 
     /// The other end has stopped a path of this epoch: so do we, and say what has arrived by it.
