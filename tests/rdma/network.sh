@@ -9,6 +9,12 @@ export BUSBW_NET_MERGE=1
 both 0 "$name" busbw all_reduce $net -b 4 -e 400000 -f 10 -n 3
 ! first || { says "$name" "^# Out of bounds values : 0 OK"; says "$name" "RDMA, 1 device.*rxe0:1.*rxe1:1"; ok "$name"; }
 
+name="network: transports over RDMA and over sockets in one table, each proven"
+unset BUSBW_NET_MERGE BUSBW_NET
+both 0 "$name" busbw transports sendrecv --backend net --only roce:rxe1 --only socket:d1 -b 4M -e 4M -n 4 -w 1 --launches 2 --time 60
+export BUSBW_NET=rdma BUSBW_NET_MERGE=1
+! first || { says "$name" "roce:rxe1 .*proven"; says "$name" "socket:d1 .*proven"; ok "$name"; }
+
 name="network: latency over one port, chosen by NCCL_IB_HCA, data verified"
 unset BUSBW_NET_MERGE
 export NCCL_IB_HCA=rxe1

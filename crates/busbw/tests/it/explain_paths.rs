@@ -255,6 +255,30 @@ fn interfaces_are_compared_by_their_speed() {
     assert_eq!(found_in(alone), ["paths"]);
 }
 
+/// Over RDMA the addresses are those of the handshakes: an interface without messages is idle as it should be.
+#[test]
+fn rdma_ports_are_named_and_their_interfaces_are_not() {
+    let path = |port: &str, rate: f64| NetPath {
+        port: Some(port.to_owned()),
+        segments: 0,
+        rtt_us: None,
+        min_rtt_us: None,
+        ..link(rate)
+    };
+    let two = |rates: [f64; 2]| {
+        let paths = [path("mlx5_0:1", rates[0]), path("mlx5_1:1", rates[1])];
+        let mut stats = stats(vec![connection(&[&paths[..], &paths[..]].concat())]);
+        stats.interfaces.push(NetInterface {
+            name: "eth1".to_owned(),
+            address: address(3),
+            speed_mbps: Some(100_000),
+        });
+        stats
+    };
+    assert_eq!(found_in(two([12.0, 12.0])), ["paths"]);
+    assert_eq!(found_in(two([12.0, 1.0])), ["slow-paths"]);
+}
+
 #[test]
 fn losses_and_missing_paths() {
     let mut paths = vec![link(0.125); 16];

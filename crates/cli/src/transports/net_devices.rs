@@ -1,4 +1,4 @@
-//! Evidence of the net backend: the interfaces over which each rank's plugin had bytes acknowledged, or else the device
+//! Evidence of the net backend: the interfaces or RDMA ports over which each rank's plugin had bytes acknowledged, or else the device
 //! that it reports.
 //! Not what devices counted (`counters`), and not NCCL's log.
 
@@ -43,6 +43,11 @@ pub(super) fn evidence(kind: &TransportKind, records: &[&Folded]) -> (String, Ev
     }
     let fits = |one: &&Used| match kind {
         TransportKind::Socket(interface) => one.devices.iter().eq([interface]),
+        TransportKind::Rdma { ports, .. } => {
+            let names: Vec<String> =
+                ports.iter().map(|(device, port)| format!("{device}:{port}")).collect();
+            one.devices.iter().all(|used| names.contains(used))
+        }
         TransportKind::Plugin(file) => one.path.ends_with(file.as_str()),
         _ => *kind == TransportKind::Default,
     };
@@ -74,12 +79,15 @@ fn of_launch(record: &Folded) -> impl Iterator<Item = Used> {
     })
 }
 
-/// The interfaces over which a rank had bytes acknowledged; none without busbw's plugin's statistics.
+/// The interfaces, or RDMA ports, over which a rank had bytes acknowledged; none without busbw's plugin's statistics.
 fn interfaces(record: &Folded, facts: &NetFacts) -> Option<BTreeSet<String>> {
     let stats = record.paths.iter().find(|stats| stats.rank == Some(facts.rank))?;
     let paths = stats.connections.iter().flat_map(|connection| &connection.paths);
     let used = paths.filter(|path| path.bytes > 0);
     let name = |path: &NetPath| {
+        if path.port.is_some() {
+            return path.port.clone();
+        }
         let address = path.local?.ip();
         let own = stats.interfaces.iter().find(|interface| interface.address == address)?;
         Some(own.name.clone())

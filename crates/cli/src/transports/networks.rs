@@ -11,6 +11,9 @@ use super::{
     profile::{NO_MNNVL, NO_NVLS, NO_P2P, NO_SHM, Profile, TransportKind},
 };
 
+/// Which transport busbw's net plugin has.
+const BUSBW_NET: &str = "BUSBW_NET";
+
 /// Settings that make NCCL use the network within a node: between nodes it has nothing else.
 fn over_the_network(here: &Here) -> (Scope, Vec<(&'static str, &'static str)>) {
     match here.nodes() {
@@ -26,19 +29,11 @@ pub(super) fn rdma(here: &Here) -> Vec<Profile> {
     for family in ["ib", "roce"] {
         let ports: Vec<&Port> = here.ports.iter().filter(|port| port.family() == family).collect();
         if ports.is_empty() {
-            let why = match here.ports.is_empty() {
-                true => "there is no RDMA device",
-                false => "no RDMA port is of this kind",
-            };
-            all.push(Profile::waived(family, over(&[], None), why));
+            all.push(Profile::waived(family, over(&[], None), no_ports(here)));
         }
         all.extend(ports.iter().map(|port| {
-            let of_device = here.ports.iter().filter(|other| other.device == port.device);
-            let name = match of_device.count() {
-                1 => format!("{family}:{}", port.device),
-                _ => format!("{family}:{}:{}", port.device, port.number),
-            };
-            over_ports(here, &name, &[port], None).unless(port.unusable.clone())
+            over_ports(here, &port_name(here, family, port), &[port], None)
+                .unless(port.unusable.clone())
         }));
         let usable: Vec<&Port> = ports.into_iter().filter(|port| is_free(here, port)).collect();
         if usable.len() > 1 {
@@ -53,6 +48,29 @@ pub(super) fn rdma(here: &Here) -> Vec<Profile> {
     all
 }
 
+/// Why there is no port of a kind.
+fn no_ports(here: &Here) -> &'static str {
+    match here.ports.is_empty() {
+        true => "there is no RDMA device",
+        false => "no RDMA port is of this kind",
+    }
+}
+
+/// The name of a port's profile: its number is part of it where its device has several.
+fn port_name(here: &Here, family: &str, port: &Port) -> String {
+    match here.ports.iter().filter(|other| other.device == port.device).count() {
+        1 => format!("{family}:{}", port.device),
+        _ => format!("{family}:{}:{}", port.device, port.number),
+    }
+}
+
+/// Exactly these ports, as NCCL_IB_HCA takes them.
+fn hca_list(ports: &[&Port]) -> String {
+    let each: Vec<String> =
+        ports.iter().map(|port| format!("{}:{}", port.device, port.number)).collect();
+    format!("={}", each.join(","))
+}
+
 fn is_free(here: &Here, port: &Port) -> bool {
     port.unusable.is_none() && here.leaves_out("NCCL_IB_HCA", &port.device).is_none()
 }
@@ -65,9 +83,7 @@ fn over(ports: &[&Port], gpudirect: Option<bool>) -> TransportKind {
 /// NCCL's verbs on exactly these ports.
 fn over_ports(here: &Here, name: &str, ports: &[&Port], gpudirect: Option<bool>) -> Profile {
     let (scope, mut set) = over_the_network(here);
-    let each: Vec<String> =
-        ports.iter().map(|port| format!("{}:{}", port.device, port.number)).collect();
-    let list = format!("={}", each.join(","));
+    let list = hca_list(ports);
     set.extend([("NCCL_NET", "IB"), ("NCCL_IB_HCA", &list)]);
     // SYS: at any distance between GPU and adapter; LOC: never.
     set.extend(gpudirect.map(|on| ("NCCL_NET_GDR_LEVEL", if on { "SYS" } else { "LOC" })));
@@ -98,13 +114,15 @@ pub(super) fn of_net(here: &Here) -> Vec<Profile> {
         waived("p2p", TransportKind::P2p, gpus),
         waived("mnnvl", TransportKind::Mnnvl, gpus),
     ];
-    let verbs = match here.ports.is_empty() {
-        true => "there is no RDMA device",
-        false => "busbw's net plugin has no verbs: --net-plugin PATH measures one that has",
-    };
-    all.extend(["ib", "roce"].map(|name| waived(name, over(&[], None), verbs)));
-    let name = |name: &str| vec![("NCCL_SOCKET_IFNAME".to_owned(), name.to_owned())];
-    all.extend(by_interface(here, "socket", &|interface| (scope, name(interface))));
+    all.extend(rdma_of_net(here, scope));
+    all.extend(by_interface(here, "socket", &|interface| {
+        let mut set = vec![("NCCL_SOCKET_IFNAME".to_owned(), interface.to_owned())];
+        if !here.ports.is_empty() {
+            // The plugin leaves hosts with RDMA to NCCL, unless it is asked.
+            set.push((BUSBW_NET.to_owned(), "sockets".to_owned()));
+        }
+        (scope, set)
+    }));
     all.push(waived("sharp", TransportKind::CollNet, gpus));
     all.extend(here.net_plugin.as_ref().map(|path| {
         let shown = path.to_string_lossy().into_owned();
@@ -117,6 +135,35 @@ pub(super) fn of_net(here: &Here) -> Vec<Profile> {
     if here.virtual_nodes > 1 {
         let why = "the net backend has no virtual nodes";
         all.iter_mut().for_each(|one| one.waived = Some(why.to_owned()));
+    }
+    all
+}
+
+/// busbw's net plugin over queue pairs: each port, and all ports of a kind together.
+fn rdma_of_net(here: &Here, scope: Scope) -> Vec<Profile> {
+    let mut all = Vec::new();
+    for family in ["ib", "roce"] {
+        let ports: Vec<&Port> = here.ports.iter().filter(|port| port.family() == family).collect();
+        if ports.is_empty() {
+            all.push(Profile::waived(family, over(&[], None), no_ports(here)));
+        }
+        let over_ports = |name: &str, ports: &[&Port]| {
+            let list = hca_list(ports);
+            let mut set = vec![(BUSBW_NET, "rdma"), ("NCCL_IB_HCA", list.as_str())];
+            if ports.len() > 1 {
+                set.push(("BUSBW_NET_MERGE", "1"));
+            }
+            let left_out =
+                ports.iter().find_map(|port| here.leaves_out("NCCL_IB_HCA", &port.device));
+            Profile::new(name, over(ports, None), scope, &set).unless(left_out)
+        };
+        all.extend(ports.iter().map(|port| {
+            over_ports(&port_name(here, family, port), &[port]).unless(port.unusable.clone())
+        }));
+        let usable: Vec<&Port> = ports.into_iter().filter(|port| is_free(here, port)).collect();
+        if usable.len() > 1 {
+            all.push(over_ports(&format!("{family}:all"), &usable));
+        }
     }
     all
 }
@@ -251,10 +298,12 @@ mod tests {
         let here = Here { moved_by: MovedBy::NetPlugin, ..Here::rehearsal(2) };
         let all = told(&here.on(two_hosts(None)));
         for expected in [
-            "socket:eth0: NCCL_SOCKET_IFNAME==eth0",
-            "socket:eth1: NCCL_SOCKET_IFNAME==eth1",
+            "socket:eth0: NCCL_SOCKET_IFNAME==eth0 BUSBW_NET=sockets",
+            "socket:eth1: NCCL_SOCKET_IFNAME==eth1 BUSBW_NET=sockets",
             "p2p: the net backend moves host memory; this transport needs GPUs",
-            "ib: busbw's net plugin has no verbs: --net-plugin PATH measures one that has",
+            "ib:mlx5_0: BUSBW_NET=rdma NCCL_IB_HCA==mlx5_0:1",
+            "ib:all: BUSBW_NET=rdma NCCL_IB_HCA==mlx5_0:1,mlx5_1:1 BUSBW_NET_MERGE=1",
+            "roce: no RDMA port is of this kind",
         ] {
             assert!(all.iter().any(|one| one == expected), "{expected}: {all:#?}");
         }

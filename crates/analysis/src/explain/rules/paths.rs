@@ -92,11 +92,12 @@ fn nothing_found(all: &[Counted<'_>], processes: &[NetStats]) -> Finding {
     Finding::new("paths", Severity::Note, cause).confidence(Confidence::Certain)
 }
 
-/// `10.0.0.1:4711 to 10.0.0.2:49205`.
+/// `10.0.0.1:4711 to 10.0.0.2:49205`, or `mlx5_0:1 to 10.0.0.2`.
 fn ends(path: &NetPath) -> String {
-    match path.local {
-        Some(local) => format!("{local} to {}", path.remote),
-        None => format!("to {}", path.remote),
+    match (&path.port, path.local) {
+        (Some(port), _) => format!("{port} to {}", path.remote.ip()),
+        (None, Some(local)) => format!("{local} to {}", path.remote),
+        (None, None) => format!("to {}", path.remote),
     }
 }
 

@@ -91,6 +91,8 @@ struct Path {
     epoch: Option<u32>,
     /// Chunks that have arrived in this epoch.
     arrived: u64,
+    /// Whether its queue pair has failed, or was stopped, and everything that arrived before is counted.
+    is_flushed: bool,
 }
 
 /// What a path is now.

@@ -21,7 +21,11 @@ pub(super) fn check(between: &[Counted<'_>]) -> Option<Finding> {
             return None;
         }
         let sent = paths().filter(|path| path.bytes > 0);
-        let sent: Option<BTreeSet<_>> = sent.map(|path| path.local.map(|local| local.ip())).collect();
+        // Over RDMA nothing goes through interfaces.
+        let interface = |path: &nccl_plugin_abi::net_stats::NetPath| {
+            path.local.filter(|_| path.port.is_none()).map(|local| local.ip())
+        };
+        let sent: Option<BTreeSet<_>> = sent.map(interface).collect();
         let sent = sent?;
         let (used, idle): (Vec<&NetInterface>, Vec<&NetInterface>) = process
             .interfaces

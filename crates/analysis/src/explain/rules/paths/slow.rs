@@ -72,7 +72,8 @@ fn share(seen: Counted<'_>, path: &NetPath) -> f64 {
         let one = seen.process.interfaces.iter().find(|one| one.address == local)?;
         one.speed_mbps.filter(|speed| *speed > 0)
     };
-    let local = |path: &NetPath| path.local.map(|local| local.ip());
+    // Over RDMA an interface carries the handshakes alone.
+    let local = |path: &NetPath| path.local.filter(|_| path.port.is_none()).map(|local| local.ip());
     let all: Option<Vec<IpAddr>> = seen.connection.paths.iter().map(local).collect();
     let Some((all, own)) = all.zip(local(path)) else { return 1.0 };
     if !all.iter().all(|local| speed(*local).is_some()) {
@@ -118,24 +119,37 @@ pub(super) fn check(between: &[Counted<'_>]) -> Option<Finding> {
         let rtt = path.rtt_us.zip(their_rtt).map_or(String::new(), |(rtt, theirs)| {
             format!("; round trip {}, theirs {}", time(f64::from(rtt)), time(theirs))
         });
+        let segments = match path.port {
+            Some(_) => String::new(),
+            None => {
+                let NetPath { retransmitted, segments, .. } = path;
+                format!("; {retransmitted} of {segments} segments retransmitted")
+            }
+        };
         finding = finding.evidence(format!(
-            "{}: {} Gb/s over {} while busy, the others {}{rtt}; {} of {} segments retransmitted",
+            "{}: {} Gb/s over {} while busy, the others {}{rtt}{segments}",
             ends(path),
             rate(path.rate().unwrap_or(0.0) * 8.0),
             time(path.timed_us as f64),
             rate(of_others * 8.0),
-            path.retransmitted,
-            path.segments,
         ));
     }
-    let own: Vec<Option<IpAddr>> =
-        each.iter().map(|(path, ..)| path.local.map(|local| local.ip())).collect();
-    let interface = own.first().copied().flatten().filter(|first| {
-        let is_own = |path: &NetPath| path.local.is_some_and(|local| local.ip() == *first);
+    // The address of the interface, or the RDMA port.
+    let way = |path: &NetPath| {
+        path.port.clone().or_else(|| path.local.map(|local| local.ip().to_string()))
+    };
+    let own: Vec<Option<String>> = each.iter().map(|(path, ..)| way(path)).collect();
+    let over_rdma = each.first().is_some_and(|(path, ..)| path.port.is_some());
+    let interface = own.first().cloned().flatten().filter(|first| {
+        let is_own = |path: &NetPath| way(path).as_ref() == Some(first);
         let beside = |seen: &Counted<'_>| !seen.connection.paths.iter().all(is_own);
-        own.iter().all(|other| *other == Some(*first)) && found.iter().any(|(seen, _)| beside(seen))
+        own.iter().all(|other| other.as_ref() == Some(first))
+            && found.iter().any(|(seen, _)| beside(seen))
     });
     Some(match interface {
+        Some(port) if over_rdma => finding
+            .remedy(format!("all of them use {port}: check that port, its cable and its switch port"))
+            .confirm("ibstat; rdma statistic show link; busbw doctor"),
         Some(address) => finding
             .remedy(format!("all of them use {address}: check that interface, its cable and its switch port"))
             .confirm("ethtool eth0 | grep Speed, with that interface's name, at both ends; busbw doctor"),

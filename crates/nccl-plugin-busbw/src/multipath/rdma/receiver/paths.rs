@@ -37,7 +37,7 @@ impl Connection {
 
     /// Takes what has completed, and gives paths up that have failed.
     pub(super) fn collect(&self, state: &mut State) {
-        self.count(state, |_, _| {});
+        self.count(state);
         while let Some((tag, status)) = state.failed.pop() {
             let is_it = state.paths.get(tag.path).is_some_and(|path| path.epoch == Some(tag.epoch));
             if is_it && !matches!(state.paths[tag.path].link, PathState::Down) {
@@ -48,8 +48,8 @@ impl Connection {
         }
     }
 
-    /// Takes what has completed, and counts what has arrived. What has failed is kept, and told to `failed(tag, status)`.
-    pub(super) fn count(&self, state: &mut State, mut failed: impl FnMut(Tag, i32)) {
+    /// Takes what has completed, and counts what has arrived. What has failed is kept.
+    pub(super) fn count(&self, state: &mut State) {
         let mut told = mem::take(&mut state.told);
         for queue in &state.queues {
             while queue.poll_all(|ended| told.push(ended)).is_ok_and(|taken| taken > 0) {}
@@ -60,8 +60,12 @@ impl Connection {
                 // Its path is its request.
                 (Kind::Flush, status) => self.flushed(state, tag.path, status),
                 (_, 0) => self.completed(state, tag, &ended),
-                (_, status) => {
-                    failed(tag, status);
+                (kind, status) => {
+                    let path = state.paths.get_mut(tag.path);
+                    if let Some(path) = path.filter(|path| path.epoch == Some(tag.epoch)) {
+                        // Receives are flushed behind those that something has arrived for.
+                        path.is_flushed |= kind == Kind::Arrival;
+                    }
                     state.failed.push((tag, status));
                 }
             }

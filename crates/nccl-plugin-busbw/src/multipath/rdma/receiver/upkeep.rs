@@ -147,22 +147,17 @@ impl Connection {
     /// and does not send it again.
     fn take_down(&self, state: &mut State, number: usize) {
         let path = &mut state.paths[number];
-        let (PathState::Answered(up) | PathState::Up(up), Some(epoch)) = (&path.link, path.epoch)
-        else {
+        let (PathState::Answered(up) | PathState::Up(up)) = &path.link else {
             path.link = PathState::Down;
             return;
         };
         let stopped = up.pair.stop();
         let until = Instant::now() + FLUSH_TIMEOUT;
-        let mut is_flushed = false;
-        // Receives that wait still are flushed behind those that something has arrived for.
-        while stopped.is_ok() && !is_flushed && Instant::now() < until {
-            self.count(state, |tag, _| {
-                is_flushed |= tag == Tag { kind: Kind::Arrival, path: number, epoch };
-            });
+        while stopped.is_ok() && !state.paths[number].is_flushed && Instant::now() < until {
+            self.count(state);
         }
         state.paths[number].link = PathState::Down;
-        if !is_flushed && self.has_come() {
+        if !state.paths[number].is_flushed && self.has_come() {
             let why = stopped.err().map_or_else(
                 || format!("its receives are not flushed after {FLUSH_TIMEOUT:?}"),
                 |error| error.to_string(),
@@ -205,7 +200,7 @@ impl Acceptor for Connection {
             epoch if state.paths[number].epoch.is_none_or(|there| there < epoch) => {
                 self.take_down(state, number);
                 let path = &mut state.paths[number];
-                (path.epoch, path.arrived) = (Some(epoch), 0);
+                (path.epoch, path.arrived, path.is_flushed) = (Some(epoch), 0, false);
                 path.link = PathState::Accepted(Talk::new(socket));
             }
             _ => {}
