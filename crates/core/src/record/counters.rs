@@ -39,7 +39,12 @@ impl Counted {
             self.unread.iter().any(|unread| unread.kind == kind && unread.hides_bytes())
         };
         let gpus_hidden = hides(DeviceKind::Gpu);
-        let kept = |(_, kind): &(&String, &DeviceKind)| !(gpus_hidden && **kind == DeviceKind::Gpu);
+        let is_silent = |name: &String| {
+            self.unread.iter().any(|unread| unread.hides_bytes() && unread.devices.contains(name))
+        };
+        let kept = |(name, kind): &(&String, &DeviceKind)| {
+            !(gpus_hidden && **kind == DeviceKind::Gpu) && !is_silent(name)
+        };
         let counted = self.devices.iter().filter(kept);
         counted.map(|(name, kind)| (name.clone(), *kind)).collect()
     }
