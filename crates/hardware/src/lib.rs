@@ -1,8 +1,14 @@
 //! A machine and what it allows: its topology, the machine file that people write, the limits that follow,
-//! and what NCCL's own cost model predicts.
+//! and what NCCL's own cost model predicts; a fabric of such machines, and what to expect of it.
 //! Not the machine that this process runs on (`busbw-host`): nothing is read from /sys here.
 #![forbid(unsafe_code)]
 
+/// A fabric as people write it, and the links that it is built of.
+pub mod fabric;
+/// A flow-level simulator.
+pub mod flows;
+/// What to expect of collectives on a fabric.
+pub mod forecast;
 /// What the bytes of a collective allow on a machine.
 pub mod limits;
 /// A machine as far as limits need it.

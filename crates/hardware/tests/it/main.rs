@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod fabric_file;
 mod limits;
 mod limits_of_fabrics;
 mod machine_file;
