@@ -53,7 +53,7 @@ pub struct PlanArguments {
     /// Rate of a port, such as 400G [default: none, lossless and loss require it]
     #[arg(long, value_name = "Gb/s", value_parser = gigabits, help_heading = OF_NETWORKS)]
     pub rate: Option<f64>,
-    /// Time there and back, such as 9us [default: by --cable]
+    /// Time there and back, such as 9us [default: none]
     #[arg(long, value_name = "TIME", value_parser = microseconds, help_heading = OF_NETWORKS)]
     pub round_trip: Option<f64>,
     /// Length of a cable, such as 100m: of PFC headroom alone [default: none]
@@ -77,9 +77,9 @@ pub struct PlanArguments {
     /// Share of packets that are lost, such as 0.1% [default: 0.1% and 1%]
     #[arg(long, value_name = "SHARE", value_parser = share, help_heading = OF_NETWORKS)]
     pub drop: Option<f64>,
-    /// Time until a loss is noticed where no later packet shows it, such as 4ms [default: none is needed]
-    #[arg(long, value_name = "TIME", value_parser = microseconds, help_heading = OF_NETWORKS)]
-    pub timeout: Option<f64>,
+    /// Share of a step that is communication which nothing hides, for what loss costs of it [default: none]
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = OF_NETWORKS)]
+    pub exposed: Option<f64>,
     /// Flows that start at a time: pairs of hosts that talk across the links [default: 1]
     #[arg(long, value_name = "N", value_parser = count(), help_heading = OF_NETWORKS)]
     pub flows: Option<usize>,
@@ -218,6 +218,47 @@ pub enum PlanQuestion {
 }
 
 impl PlanArguments {
+    /// Refuses options of other questions, which would be read as if they counted.
+    ///
+    /// # Errors
+    /// The first of them, and whose it is.
+    pub fn refuse_others(&self, question: &PlanQuestion) -> Result<(), String> {
+        let collective = matches!(question, PlanQuestion::Machine(_) | PlanQuestion::Fabric(..));
+        let (lossless, loss) =
+            (*question == PlanQuestion::Lossless, *question == PlanQuestion::Loss);
+        let collisions = *question == PlanQuestion::Collisions;
+        let all = [
+            ("--machine", self.machine.is_some(), collective, "a collective"),
+            ("--nodes", self.nodes.is_some(), collective, "a collective"),
+            ("--gpus", self.gpus.is_some(), collective, "a collective"),
+            ("-b", self.min_bytes.is_some(), collective, "a collective"),
+            ("-e", self.max_bytes.is_some(), collective, "a collective"),
+            ("--measured", self.measured.is_some(), collective, "a collective"),
+            ("--nccl", self.nccl.is_some(), collective, "a collective"),
+            ("--algorithm", self.algorithm.is_some(), collective, "a collective"),
+            ("--csv", self.csv, collective, "a collective"),
+            ("--rate", self.rate.is_some(), lossless || loss, "lossless and loss"),
+            ("--round-trip", self.round_trip.is_some(), lossless || loss, "lossless and loss"),
+            ("--mtu", self.mtu.is_some(), lossless || loss, "lossless and loss"),
+            ("--cable", self.cable.is_some(), lossless, "lossless"),
+            ("--ports", self.ports.is_some(), lossless, "lossless"),
+            ("--classes", self.classes.is_some(), lossless, "lossless"),
+            ("--buffer", self.buffer.is_some(), lossless, "lossless"),
+            ("--margin", self.margin.is_some(), lossless, "lossless"),
+            ("--drop", self.drop.is_some(), loss, "loss"),
+            ("--exposed", self.exposed.is_some(), loss, "loss"),
+            ("--flows", self.flows.is_some(), collisions, "collisions"),
+            ("--queue-pairs", self.queue_pairs.is_some(), collisions, "collisions"),
+            ("--uplinks", self.uplinks.is_some(), collisions, "collisions"),
+        ];
+        match all.into_iter().find(|(_, given, belongs, _)| *given && !belongs) {
+            Some((option, _, _, whose)) => {
+                Err(format!("{option} is of {whose}; this question does not read it"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// What the words ask.
     ///
     /// # Errors

@@ -6,4 +6,5 @@
 mod limits;
 mod limits_of_fabrics;
 mod machine_file;
+mod plan_points;
 mod topology;
