@@ -21,6 +21,7 @@ mod network_load;
 /// What was asked.
 pub mod options;
 mod output_file;
+mod plan;
 mod plugin;
 mod ready_machines;
 mod references_command;
@@ -132,6 +133,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Sweep(arguments) => sweep::run(&arguments, &args),
         Command::Transports(arguments) => transports::run(&arguments, &args),
         Command::Tune(arguments) => tune::run(&arguments, &args),
+        Command::Plan(arguments) => plan::run(&arguments),
         Command::Check(arguments) => check::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Survey => survey::run(&args),

@@ -21,6 +21,7 @@ mod pairing;
 mod perftest;
 mod planning;
 mod plugins;
+mod predicting;
 mod rdma;
 mod reading_commands;
 mod record_commands;
@@ -39,6 +40,7 @@ pub use installing::{CompletionsArguments, ManArguments};
 pub use launching::LaunchingArguments;
 pub use planning::{BadOption, HostResources, plan, record_place};
 pub use plugins::{CheckArguments, PluginArguments, PluginCommand, PluginKind};
+pub use predicting::{PlanArguments, PlanQuestion};
 pub use reading_commands::{
     AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
     TopoArguments,

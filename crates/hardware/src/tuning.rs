@@ -20,7 +20,6 @@ mod speeds;
 pub use communicator::{CollNet, Communicator, Graph, Graphs, Version};
 pub use from_log::from_log;
 pub use inference::{Inferred, infer};
-pub use latency::message_latency_us;
 pub use table::{Entry, Protocol, Table};
 pub use time::{Choice, Prediction};
 

@@ -24,6 +24,7 @@ use super::{
     overview::with_overview,
     pairing::PairingArguments,
     plugins::PluginArguments,
+    predicting::{PLAN, PlanArguments},
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,
@@ -143,6 +144,11 @@ fn commands() -> Vec<Grammar> {
             TuneArguments::augment_args(Grammar::new(TUNE)),
             "What to set: each change measured against what was before it",
             &help::TUNE,
+        ),
+        with(
+            PlanArguments::augment_args(Grammar::new(PLAN)),
+            "What to expect of machines and networks, before any run",
+            &help::PLAN,
         ),
         with(
             CheckingArguments::augment_args(Grammar::new(CHECK)),

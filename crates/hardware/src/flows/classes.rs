@@ -53,6 +53,9 @@ fn mix(first: u64, second: u64) -> u64 {
     busbw_core::pattern::derive_seed(first, second)
 }
 
+/// Below this number of flows they are merged however few are alike.
+const FEW_FLOWS: usize = 1000;
+
 /// The classes of flows that wait for nothing.
 ///
 /// # Panics
@@ -98,9 +101,23 @@ pub fn classes(capacity: &[f64], flows: &[Flow]) -> Classes {
         if now == before {
             break;
         }
+        if now.0 > flows.len() / 2 && flows.len() > FEW_FLOWS {
+            return alone(capacity, flows);
+        }
         before = now;
     }
     gather(capacity, flows, &of_flow, &of_link, &used)
+}
+
+/// Every flow and link for itself, where there is little to merge.
+fn alone(capacity: &[f64], flows: &[Flow]) -> Classes {
+    Classes {
+        capacity: capacity.to_vec(),
+        flows: flows.to_vec(),
+        of_flow: (0..flows.len() as u32).collect(),
+        a_link: (0..capacity.len() as u32).collect(),
+        links: vec![1; capacity.len()],
+    }
 }
 
 fn distinct(colours: impl Iterator<Item = u64>) -> usize {

@@ -11,8 +11,11 @@ use super::groups::{self, Group};
 use super::question::{Question, Unanswerable};
 use super::wave::{Place, Wave, Way};
 use crate::fabric::{Balance, Built, Routing, Shape};
-use crate::limits::{self, Algorithm, RankPlacement};
-use crate::tuning::{Communicator, Protocol, Table, infer, message_latency_us};
+use crate::flows::BYTES_PER_US;
+use crate::limits::{self, Algorithm, RankPlacement, Resource};
+use crate::machine::Machine;
+use crate::prediction::{self, Expected, attainable};
+use crate::tuning::Protocol;
 
 /// What to expect of every dimension's groups.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -55,26 +58,14 @@ pub struct Prediction {
     pub busbw_range: [f64; 2],
     /// What NCCL would choose; `Direct` for sends and receives.
     pub algorithm: Algorithm,
-    /// Its protocol; none where NCCL's model has none.
+    /// Its protocol; none where NCCL's cost model does not choose one.
     pub protocol: Option<Protocol>,
-    /// What takes most of the time: `latency`, a part of the fabric, or `NCCL's channels`.
+    /// What takes most of the time: `latency`, a part of the fabric, or of the machine.
     pub limited_by: String,
 }
 
-/// Shares of the figure to expect that published runs of healthy machines reached over a network, calibrated on rows 2, 7, 10 and
-/// 11 of the field reports (2 to 4 hosts; none of a large fabric): all_reduce 0.976 and 0.986 of the payload's limit, alltoall
-/// 0.919 and 0.886.
-const REACHED_BY_ALLTOALL_SHARE: f64 = 0.90;
-
-/// The lower end of the same: 0.92 for pipelines (the flat share that issue 31 measures itself against), 0.85 for alltoall.
-const REACHED_AT_LEAST_SHARE: [f64; 2] = [0.92, 0.85];
-
-/// What alltoall within a host reached of NVLink at its best in the one published run (row 12 of the field reports: 137.3 of 450
-/// GB/s on 8 H100, unsteady); NCCL 2.18's sends and receives. Newer releases are said to be faster: the range is wide.
-const REACHED_BY_ALLTOALL_IN_A_HOST_SHARE: f64 = 0.30;
-
-/// Latency is uncertain by this factor each way. Not calibrated: no published run of a large fabric says it by size.
-const LATENCY_FACTOR: f64 = 2.0;
+/// The fabric limits where its bytes take longer than the machines' alone by more than this share.
+const HELD_SHARE: f64 = 0.005;
 
 /// Seeds of the hash that are tried: the median is expected, best and worst are the range.
 const ECMP_SEEDS: u64 = 5;
@@ -157,70 +148,31 @@ impl Asked<'_> {
         let Some(largest) = groups.iter().max_by_key(|group| group.members.len()) else {
             return Ok(Vec::new());
         };
-        let communicator = self.communicator(largest);
+        let question = self.question;
+        let hosts = largest.members.len();
+        let per_host = largest.per_host().unwrap_or(largest.ranks / hosts).max(1);
+        let machine = Machine { nodes: hosts, ..question.fabric.machine.clone() };
+        let beside = prediction::Question {
+            machine: &machine,
+            placement: RankPlacement::new(hosts, per_host),
+            collective: question.collective,
+            version: question.nccl,
+            algorithm: None,
+        };
+        self.notes.extend(beside.guessed().into_iter().map(|guess| format!("guessed: {guess}")));
         let mut spreads: BTreeMap<Way, Spread> = BTreeMap::new();
         let mut predictions = Vec::new();
-        for &bytes in &self.question.sizes {
-            let collective = self.question.collective;
-            let choice = communicator.as_ref().and_then(|known| known.choose(collective, bytes));
-            let (algorithm, protocol, in_node_us, latency_us) = match (&choice, &communicator) {
-                (Some(choice), Some(communicator)) => {
-                    let best = choice.best;
-                    let table = Table::new(communicator, collective);
-                    let entry =
-                        table.as_ref().and_then(|table| table.entry(best.algorithm, best.protocol));
-                    let latency = f64::from(entry.map_or(0.0, |entry| entry.latency));
-                    let rest = (f64::from(best.us) - latency).max(0.0);
-                    (best.algorithm, Some(best.protocol), rest, latency)
-                }
-                _ => self.without_model(largest),
-            };
-            let way = way(algorithm, collective);
+        for &bytes in &question.sizes {
+            let ideal = beside.expect(bytes)?;
+            let way = way(ideal.algorithm, question.collective);
             let spread = match spreads.entry(way) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(place) => place.insert(self.spread(groups, way)?),
             };
-            let latency_us = latency_us + self.beyond_one_switch_us(largest, way);
-            let raw = Raw { bytes, algorithm, protocol, in_node_us, latency_us };
-            predictions.push(raw.prediction(spread, collective, largest));
+            let beyond_us = self.beyond_one_switch_us(largest, way);
+            predictions.push(on_fabric(&beside, ideal, spread, beyond_us));
         }
         Ok(predictions)
-    }
-
-    /// What NCCL would build for a group; `None`, with a note, where the machine's facts do not suffice.
-    fn communicator(&mut self, group: &Group) -> Option<Communicator> {
-        let machine = &self.question.fabric.machine;
-        let per_host = group.per_host().unwrap_or_else(|| group.ranks / group.members.len());
-        let placement = RankPlacement::new(group.members.len(), per_host.max(1));
-        match infer(machine, &placement, self.question.nccl) {
-            Ok(inferred) => {
-                for guess in inferred.guessed {
-                    self.note(format!("guessed: {guess}"));
-                }
-                Some(inferred.communicator)
-            }
-            Err(missing) => {
-                let missing = missing.join(", ");
-                self.note(format!(
-                    "NCCL's choice is not known without {missing}: a ring is assumed, and no share of NCCL's is in the time"
-                ));
-                None
-            }
-        }
-    }
-
-    /// Sends and receives, which NCCL's model does not cover, and machines that it does not know.
-    fn without_model(&mut self, group: &Group) -> (Algorithm, Option<Protocol>, f64, f64) {
-        let several = group.members.len() > 1;
-        let latency = f64::from(message_latency_us(self.question.nccl, several));
-        if Algorithm::Ring.serves(self.question.collective) {
-            let steps = group.ranks.saturating_sub(1) as f64;
-            return (Algorithm::Ring, None, 0.0, latency + steps);
-        }
-        self.note(
-            "latency of sends and receives is that of one message in NCCL's constants, whatever the number of peers: not calibrated",
-        );
-        (Algorithm::Direct, None, 0.0, latency)
     }
 
     /// Microseconds of switches and cables beyond one leaf switch, which NCCL's constants are taken to hold, over all steps that
@@ -312,57 +264,59 @@ fn way(algorithm: Algorithm, collective: Collective) -> Way {
     }
 }
 
-/// A size with NCCL's share.
-struct Raw {
-    bytes: u64,
-    algorithm: Algorithm,
-    protocol: Option<Protocol>,
-    /// Microseconds that NCCL's model has for the bytes.
-    in_node_us: f64,
-    latency_us: f64,
-}
-
-impl Raw {
-    fn prediction(&self, spread: &Spread, collective: Collective, group: &Group) -> Prediction {
-        let ranks = group.ranks;
-        // What flags add to the bytes on the wire (Protocol's documentation).
-        let wire = match self.protocol {
-            Some(Protocol::Ll) => 2.0,
-            Some(Protocol::Ll128) => 128.0 / 120.0,
-            _ => 1.0,
-        };
-        let crowd = collective == Collective::AllToAll;
-        let reached = if crowd { REACHED_BY_ALLTOALL_SHARE } else { 1.0 };
-        let at_least = match (crowd, group.members.len()) {
-            (true, 1) => REACHED_BY_ALLTOALL_IN_A_HOST_SHARE / REACHED_BY_ALLTOALL_SHARE,
-            _ => REACHED_AT_LEAST_SHARE[usize::from(crowd)],
-        };
-        let [least, middle, most] = spread.us_per_byte.map(|us| us * self.bytes as f64 * wire);
-        let expected = (middle / reached).max(self.in_node_us);
-        let slowest = (most.max(self.in_node_us) / at_least).max(expected);
-        let time_us = self.latency_us + expected;
-        let range =
-            [self.latency_us / LATENCY_FACTOR + least, self.latency_us * LATENCY_FACTOR + slowest];
-        let counted = limits::counted(collective, ranks);
-        let algbw = |us: f64| if us > 0.0 { self.bytes as f64 / us / 1e3 * counted } else { 0.0 };
-        let busbw = |us: f64| algbw(us) * collective.spec().bus_factor.of(ranks);
-        let limited_by = if self.latency_us > expected {
+/// What is expected of the machines alone, with what the fabric adds: the bytes' time where the fabric's is the longer one, and the
+/// latency of switches and cables.
+fn on_fabric(
+    beside: &prediction::Question<'_>,
+    ideal: Expected,
+    spread: &Spread,
+    beyond_us: f64,
+) -> Prediction {
+    let (collective, ranks) = (beside.collective, beside.placement.ranks());
+    let limit = beside.limit_of(ideal.algorithm);
+    // What flags add to the bytes on the wire (Protocol's documentation).
+    let wire = match ideal.protocol {
+        Some(Protocol::Ll) => 2.0,
+        Some(Protocol::Ll128) => 128.0 / 120.0,
+        _ => 1.0,
+    };
+    let size = ideal.bytes as f64 * wire;
+    let nic = limit.loads.iter().find(|load| load.resource == Resource::Nic);
+    let attained = nic.map(|nic| attainable(beside.machine, ideal.algorithm, nic));
+    let shares = attained.map_or([1.0; 3], |share| [share.high, share.middle, share.low]);
+    let factor = limits::to_busbw(collective, ranks);
+    let rates = beside.attained(&limit).map(|(busbw, ..)| [busbw.high, busbw.middle, busbw.low]);
+    let times = [ideal.time_us.low, ideal.time_us.middle, ideal.time_us.high];
+    let mut held = false;
+    let time_us: Vec<f64> = (0..3)
+        .map(|at| {
+            let alone = rates.map_or(0.0, |rates| size * factor / rates[at] / BYTES_PER_US);
+            let fabric = size * spread.us_per_byte[at] / shares[at];
+            held |= at == 1 && fabric > alone * (1.0 + HELD_SHARE);
+            times[at] + (fabric - alone).max(0.0) + beyond_us
+        })
+        .collect();
+    let counted = limits::counted(collective, ranks);
+    let algbw = |us: f64| ideal.bytes as f64 / us / BYTES_PER_US * counted;
+    let busbw = |us: f64| algbw(us) * collective.spec().bus_factor.of(ranks);
+    let bytes_us = size * spread.us_per_byte[1] / shares[1];
+    let limited_by =
+        if bytes_us.max(size * factor / ideal.limit.busbw / BYTES_PER_US) < time_us[1] / 2.0 {
             "latency".to_owned()
-        } else if self.in_node_us >= middle / reached {
-            "NCCL's channels".to_owned()
-        } else {
+        } else if held {
             spread.held_by.clone()
+        } else {
+            ideal.limited_by.name_on(beside.machine)
         };
-        Prediction {
-            bytes: self.bytes,
-            time_us,
-            time_range_us: range,
-            algbw: algbw(time_us),
-            busbw: busbw(time_us),
-            busbw_range: [busbw(range[1]), busbw(range[0])],
-            algorithm: self.algorithm,
-            protocol: self.protocol,
-            limited_by,
-        }
+    Prediction {
+        bytes: ideal.bytes,
+        time_us: time_us[1],
+        time_range_us: [time_us[0], time_us[2]],
+        algbw: algbw(time_us[1]),
+        busbw: busbw(time_us[1]),
+        busbw_range: [busbw(time_us[2]), busbw(time_us[0])],
+        algorithm: ideal.algorithm,
+        protocol: ideal.protocol,
+        limited_by,
     }
 }

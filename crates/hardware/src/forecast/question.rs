@@ -7,6 +7,7 @@ use super::groups::Placement;
 use super::job::{BadJob, Job};
 use crate::fabric::shape::Unbuildable;
 use crate::fabric::{BadFailure, Fabric, Failure};
+use crate::prediction::NoPrediction;
 use crate::tuning::Version;
 
 /// A collective on a fabric, at some sizes, with failures.
@@ -35,7 +36,7 @@ pub struct Question {
 }
 
 /// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Unanswerable {
     /// The fabric cannot be built.
     #[error("the fabric cannot be built: {}", .0.why)]
@@ -62,6 +63,9 @@ pub enum Unanswerable {
     /// The GPUs' links within a host are not known.
     #[error("the machine's file does not say enough: {0}")]
     Machine(String),
+    /// What the machines alone would do is not known.
+    #[error("no forecast: {0}; write it into a machine file and name that in the fabric file")]
+    Alone(#[from] NoPrediction),
     /// A failure leaves a host without a way.
     #[error(
         "after the failure a host is cut off from others: NCCL's own network has no other way for its NIC, and the job ends with \

@@ -207,7 +207,7 @@ pub(crate) fn counted(collective: Collective, ranks: usize) -> f64 {
 }
 
 /// busbw per size over time.
-pub(super) fn to_busbw(collective: Collective, ranks: usize) -> f64 {
+pub(crate) fn to_busbw(collective: Collective, ranks: usize) -> f64 {
     counted(collective, ranks) * collective.spec().bus_factor.of(ranks)
 }
 

@@ -1,20 +1,12 @@
 //! The model's latency of an entry: what it takes to start, and its hops in a row.
 //! Not the time per byte (`bandwidth`).
 
-use super::communicator::{Communicator, Version};
+use super::communicator::Communicator;
 use super::constants::{self, Hop};
 use super::table::Protocol;
 use crate::limits::Algorithm;
 use crate::topology::NcclPath;
 use busbw_core::Collective;
-
-/// Microseconds of a message between two ranks by the constants of a ring with Simple: what starts it, and one hop. NCCL's model has
-/// no latency for sends and receives of its own.
-pub fn message_latency_us(version: Version, several: bool) -> f32 {
-    let to = if several { Hop::Net } else { Hop::NvLink };
-    let (algorithm, protocol) = (Algorithm::Ring, Protocol::Simple);
-    constants::base(version, algorithm, protocol) + constants::hop(version, algorithm, protocol, to)
-}
 
 /// Steps of a ring.
 pub(super) fn steps(comm: &Communicator, collective: Collective) -> usize {

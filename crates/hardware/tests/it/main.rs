@@ -7,4 +7,5 @@ mod fabric_file;
 mod limits;
 mod limits_of_fabrics;
 mod machine_file;
+mod plan_points;
 mod topology;
