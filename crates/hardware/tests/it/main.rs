@@ -6,5 +6,6 @@
 mod limits;
 mod limits_of_fabrics;
 mod machine_file;
+mod plan_curves;
 mod plan_points;
 mod topology;
