@@ -12,4 +12,4 @@ mod plausible;
 pub use attainable::{Attainable, Basis, attainable};
 pub use calibration::{CALIBRATION, Point, points};
 pub use curve::{Expected, NoPrediction, Question, Span};
-pub use plausible::{Mistake, Plausibility, Position, plausibility};
+pub use plausible::{Conditional, Left, Mistake, Most, Plausibility, Position, plausibility};

@@ -24,7 +24,7 @@ use super::{
     overview::with_overview,
     pairing::PairingArguments,
     plugins::PluginArguments,
-    predicting::{PLAN, PlanArguments},
+    predicting::{self, PLAN, PlanArguments},
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,
@@ -146,7 +146,7 @@ fn commands() -> Vec<Grammar> {
             &help::TUNE,
         ),
         with(
-            PlanArguments::augment_args(Grammar::new(PLAN)),
+            brief(PlanArguments::augment_args(Grammar::new(PLAN)), &predicting::BRIEF),
             "What to expect of machines and networks, before any run",
             &help::PLAN,
         ),
@@ -280,16 +280,21 @@ pub(super) fn bench_grammar(benchmark: Benchmark, grammar: Grammar) -> Grammar {
         Benchmark::Pairs => &BRIEF_OPTIONS_OF_PAIRS,
         _ => &BRIEF_OPTIONS,
     };
-    let grammar = with_defaults(grammar, benchmark, style).mut_args(|argument| {
-        if brief.contains(&argument.get_id().as_str()) {
+    let grammar = self::brief(with_defaults(grammar, benchmark, style), brief);
+    // Augmenting sets `about` to the struct's own, so ours comes after.
+    below.under(grammar.about(about(benchmark))).disable_version_flag(true)
+}
+
+/// `grammar`, of whose options the short help shows these alone.
+fn brief(grammar: Grammar, shown: &[&str]) -> Grammar {
+    grammar.mut_args(|argument| {
+        if shown.contains(&argument.get_id().as_str()) {
             return argument;
         }
         // Manual pages show the long help of what the short help hides.
         let long = argument.get_long_help().or(argument.get_help()).cloned();
         argument.hide_short_help(true).long_help(long.unwrap_or_default())
-    });
-    // Augmenting sets `about` to the struct's own, so ours comes after.
-    below.under(grammar.about(about(benchmark))).disable_version_flag(true)
+    })
 }
 
 fn about(benchmark: Benchmark) -> String {

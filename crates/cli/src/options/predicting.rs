@@ -14,6 +14,10 @@ pub(super) const PLAN: &str = "plan";
 const OF_COLLECTIVES: &str = "Options for a collective";
 const OF_NETWORKS: &str = "Options for lossless, loss and collisions";
 
+/// The options that `-h` shows, so that it fits on a screen.
+pub(super) const BRIEF: [&str; 9] =
+    ["question", "machine", "nodes", "gpus", "min_bytes", "max_bytes", "measured", "csv", "json"];
+
 /// The most hosts, GPUs, ports, flows and links that are taken: larger numbers are mistakes.
 const MAX_COUNT: usize = 1_000_000;
 
@@ -80,7 +84,7 @@ pub struct PlanArguments {
     /// Share of a step that is communication which nothing hides, for what loss costs of it [default: none]
     #[arg(long, value_name = "SHARE", value_parser = share, help_heading = OF_NETWORKS)]
     pub exposed: Option<f64>,
-    /// Flows that start at a time: pairs of hosts that talk across the links [default: 1]
+    /// Flows at a time, each able to fill a link [default: one a link]
     #[arg(long, value_name = "N", value_parser = count(), help_heading = OF_NETWORKS)]
     pub flows: Option<usize>,
     /// Queue pairs of a flow, each hashed by itself [default: 1]

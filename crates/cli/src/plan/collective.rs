@@ -15,10 +15,11 @@ use busbw_core::{
     quantity::{bytes, count, list, rate},
 };
 use busbw_hardware::{
-    limits::{Algorithm, RankPlacement, Resource},
+    limits::{RankPlacement, Resource},
     machine::{Machine, ready},
     prediction::{
-        Basis, Expected, NoPrediction, Plausibility, Position, Question, Span, plausibility,
+        Basis, Expected, Left, Most, NoPrediction, Plausibility, Position, Question, Span,
+        plausibility,
     },
     tuning::Version,
 };
@@ -145,14 +146,14 @@ fn placement(arguments: &PlanArguments, machine: &Machine) -> Result<RankPlaceme
     let hosts = count(machine.nodes as u64, "host");
     if gpus > most {
         return Err(usage(format!(
-            "--gpus {gpus}: {hosts} of {} have {most} GPUs; name more hosts with --nodes",
+            "--gpus {gpus}: there are {most} GPUs on {hosts} of {}; name more hosts with --nodes",
             machine.name
         ))
         .into());
     }
     if gpus < 2 {
         return Err(
-            usage(format!("a collective takes two GPUs, and {hosts} here have {gpus}")).into()
+            usage(format!("a collective takes two GPUs, and here are {gpus}, on {hosts}")).into()
         );
     }
     // Hosts that are named are used, all of them.
@@ -253,6 +254,12 @@ fn foot(out: &mut Out, question: &Question<'_>, last: &Expected) -> io::Result<(
         (last.attained.high * 100.0).round(),
         basis(&last.attained.basis),
     )?;
+    let others = question.others(last);
+    if question.algorithm.is_none() && !others.is_empty() {
+        let each = others.iter().map(|one| format!("{} {}", one.algorithm, range(&one.busbw)));
+        let each: Vec<String> = each.collect();
+        writeln!(out, "by other algorithms at {}: {}", bytes(last.bytes), each.join(", "))?;
+    }
     for assumed in limit.assumed {
         writeln!(out, "assumed: {assumed}")?;
     }
@@ -288,8 +295,8 @@ fn judge(
     said: &Plausibility,
     at: &Expected,
 ) -> io::Result<()> {
-    let named = |all: &[(Algorithm, f64)]| {
-        let each = all.iter().map(|(algorithm, most)| format!("{algorithm} ({})", rate(*most)));
+    let named = |all: &[Most]| {
+        let each = all.iter().map(|one| format!("{} ({})", one.algorithm, rate(one.busbw)));
         list(&each.collect::<Vec<_>>(), "and")
     };
     let verdict = match said.position {
@@ -305,15 +312,18 @@ fn judge(
     if !said.unlikely.is_empty() {
         writeln!(out, "  above the most expected of {}: unlikely", named(&said.unlikely))?;
     }
-    for (algorithm, span) in &said.left {
+    for Left { algorithm, busbw: span } in &said.left {
         let place = match said.busbw {
             busbw if span.holds(busbw) => "in its range".to_owned(),
             busbw => format!("{:.1} % below its least", (1.0 - busbw / span.low) * 100.0),
         };
         writeln!(out, "  {algorithm}: {} GB/s expected, {place}", range(span))?;
     }
-    for (algorithm, condition) in &said.conditional {
-        writeln!(out, "  {algorithm} would allow it, if {condition}")?;
+    // What is below every range needs no other way to explain it.
+    let conditional = said.conditional.iter().filter(|_| said.position != Position::Below);
+    for one in conditional {
+        let names: Vec<&str> = one.algorithms.iter().map(|algorithm| algorithm.name()).collect();
+        writeln!(out, "  {} would allow it, if {}", list(&names, "and"), one.condition)?;
     }
     writeln!(
         out,

@@ -274,7 +274,7 @@ struct Collisions {
 pub(super) fn collisions(arguments: &PlanArguments) -> Result<Exit> {
     let links = required(arguments.uplinks, "--uplinks, such as 8")?;
     let flows = Flows {
-        flows: arguments.flows.unwrap_or(1),
+        flows: arguments.flows.unwrap_or(links),
         queue_pairs: arguments.queue_pairs.unwrap_or(1),
         links,
     };

@@ -10,7 +10,7 @@ use crate::machine::{Machine, NicKind, is_amd};
 
 /// Half-width that is added to the least and the most of a kind's own points. A judgement, not a measurement: it stands for
 /// other sites, releases of NCCL, drivers and firmware. docs/plan.md scores it.
-const MARGIN_OF_OWN_POINTS: f64 = 0.07;
+const MARGIN_OF_OWN_POINTS: f64 = 0.06;
 
 /// The same where the points are of other algorithms on the same kind of link.
 const MARGIN_OF_BORROWED_POINTS: f64 = 0.12;
@@ -131,9 +131,9 @@ pub enum Basis {
 }
 
 impl Basis {
-    /// Whether results on the same kind of link stand behind it.
+    /// Whether results of the same algorithms on the same kind of link stand behind it.
     pub const fn is_known(&self) -> bool {
-        matches!(self, Basis::Known { .. } | Basis::Borrowed { .. })
+        matches!(self, Basis::Known { .. })
     }
 }
 

@@ -1,13 +1,15 @@
 //! From attainable shares and NCCL's choice to time, algbw and busbw at a size.
 //! Not the verdict on somebody's figure (`plausible`).
 
-use busbw_core::Collective;
+use busbw_core::{Collective, alltoallv::Traffic};
 use serde::Serialize;
 use thiserror::Error;
 
 use super::attainable::{Attainable, attainable};
 use crate::limits::bound::to_busbw;
-use crate::limits::{Algorithm, Bound, Limit, RankPlacement, Resource, limit};
+use crate::limits::{
+    Algorithm, Bound, Limit, Possible, RankPlacement, Resource, candidates, limit, limit_of_traffic,
+};
 use crate::machine::Machine;
 use crate::tuning::{Choice, Communicator, Protocol, Table, Version, infer};
 
@@ -57,6 +59,9 @@ pub enum NoPrediction {
     },
 }
 
+/// The size for which even traffic of alltoallv is added up, bytes: large, so that no pair is rounded.
+const EVEN_TRAFFIC_BYTES: usize = 1 << 30;
+
 /// What is asked: a collective on a machine, by a release of NCCL.
 #[derive(Debug, Clone)]
 pub struct Question<'m> {
@@ -93,6 +98,8 @@ pub struct Expected {
     pub limited_by: Resource,
     /// What is attained of that resource, and on what that rests.
     pub attained: Attainable,
+    /// Whether the range is narrow with reason: results of the same kind are known, and so is what crosses each resource.
+    pub known: bool,
 }
 
 /// Latency of sends and receives within a node, microseconds: what 8 bytes took on our 8 H200, one thread a GPU
@@ -150,17 +157,50 @@ impl Question<'_> {
             busbw: per_us(factor),
             limit: bound,
             limited_by,
+            known: attained.basis.is_known()
+                && (self.collective == Collective::SendRecv
+                    || limit.loads.iter().all(|load| load.bytes >= load.bytes_at_most)),
             attained,
         })
     }
 
+    /// What the other algorithms that may run here give at a size, in NCCL's order.
+    pub fn others(&self, chosen: &Expected) -> Vec<Expected> {
+        let all = candidates(self.machine, self.collective, &self.placement);
+        let may_run = all.into_iter().filter(|one| one.possible == Possible::Yes);
+        may_run
+            .map(|one| one.limit.algorithm)
+            .filter(|algorithm| *algorithm != chosen.algorithm)
+            .filter_map(|algorithm| {
+                Question { algorithm: Some(algorithm), ..self.clone() }.expect(chosen.bytes).ok()
+            })
+            .collect()
+    }
+
     /// What NCCL's model guesses of the machine, in words.
     pub fn guessed(&self) -> Vec<String> {
-        infer(self.machine, &self.placement, self.version).map_or(Vec::new(), |one| one.guessed)
+        let tuned = self.collective.spec().tuned_by_nccl;
+        let inferred = tuned.then(|| infer(self.machine, &self.placement, self.version));
+        let mut guessed = match inferred {
+            Some(Ok(inferred)) => inferred.guessed,
+            Some(Err(missing)) => vec![format!(
+                "rings by Simple, as NCCL's cost model would need the {} of this machine",
+                missing.join(" and the ")
+            )],
+            None => Vec::new(),
+        };
+        if self.collective == Collective::AllToAllV {
+            guessed.push("every pair of ranks exchanges the same".to_owned());
+        }
+        guessed
     }
 
     /// The limit of an algorithm here.
     pub fn limit_of(&self, algorithm: Algorithm) -> Limit {
+        if self.collective == Collective::AllToAllV && algorithm == Algorithm::Direct {
+            let even = Traffic::Generated { spread: 0.0 };
+            return limit_of_traffic(self.machine, &even, EVEN_TRAFFIC_BYTES, &self.placement);
+        }
         limit(self.machine, self.collective, algorithm, &self.placement)
     }
 
@@ -171,6 +211,8 @@ impl Question<'_> {
             let most = load.capacity.best() / load.capacity.line * load.line_busbw;
             // Which GPUs use the NICs is NCCL's choice: the least counts all that may cross.
             let all = most * load.bytes / load.bytes_at_most;
+            // A message of one rank leaves by its own GPU's NICs (`ncclTopoGetLocalNet`).
+            let most = if self.collective == Collective::SendRecv { all } else { most };
             let (low, high) = (all * share.low, most * share.high);
             (Span { low, middle: f64::midpoint(low, high), high }, load.resource, share)
         };

@@ -29,6 +29,33 @@ pub struct Mistake {
     pub busbw: f64,
 }
 
+/// An algorithm with a figure: its limit, or the most that is expected of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Most {
+    /// Which.
+    pub algorithm: Algorithm,
+    /// GB/s.
+    pub busbw: f64,
+}
+
+/// An algorithm that a figure leaves.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Left {
+    /// Which.
+    pub algorithm: Algorithm,
+    /// What is expected of it, GB/s.
+    pub busbw: Span,
+}
+
+/// Algorithms that would allow a figure under a condition.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Conditional {
+    /// Which.
+    pub algorithms: Vec<Algorithm>,
+    /// If what holds.
+    pub condition: String,
+}
+
 /// What a figure tells.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plausibility {
@@ -39,13 +66,13 @@ pub struct Plausibility {
     /// Where it is.
     pub position: Position,
     /// Algorithms whose limit is below it, with their limit in GB/s.
-    pub excluded: Vec<(Algorithm, f64)>,
+    pub excluded: Vec<Most>,
     /// Algorithms whose limit allows it, but of which less is expected, with the most expected in GB/s.
-    pub unlikely: Vec<(Algorithm, f64)>,
+    pub unlikely: Vec<Most>,
     /// Algorithms that remain, with the range at this size in GB/s.
-    pub left: Vec<(Algorithm, Span)>,
+    pub left: Vec<Left>,
     /// Algorithms that would allow it under a condition that nothing states.
-    pub conditional: Vec<(Algorithm, String)>,
+    pub conditional: Vec<Conditional>,
     /// Percent of the middle of what is expected of NCCL's choice.
     pub percent: f64,
     /// Mistakes with which it would be in the range of NCCL's choice.
@@ -61,17 +88,17 @@ pub fn plausibility(
     chosen: &Expected,
     busbw: f64,
 ) -> Result<Plausibility, NoPrediction> {
-    let (mut excluded, mut unlikely, mut left, mut conditional) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut excluded, mut unlikely) = (Vec::new(), Vec::new());
+    let (mut left, mut conditional) = (Vec::new(), Vec::new());
     for one in candidates(question.machine, question.collective, &question.placement) {
         let algorithm = one.limit.algorithm;
-        let Some(bound) = one.limit.payload.as_ref() else { continue };
+        let Some(bound) = question.limit_of(algorithm).payload else { continue };
         let above = bound.exceeded_by(busbw);
         match &one.possible {
             Possible::No(_) => continue,
-            Possible::If(why) if !above => conditional.push((algorithm, why.clone())),
+            Possible::If(why) if !above => add(&mut conditional, algorithm, why),
             Possible::If(_) => {}
-            Possible::Yes if above => excluded.push((algorithm, bound.busbw)),
+            Possible::Yes if above => excluded.push(Most { algorithm, busbw: bound.busbw }),
             Possible::Yes => {
                 let fixed = Question { algorithm: Some(algorithm), ..question.clone() };
                 let span = match fixed.expect(chosen.bytes) {
@@ -80,14 +107,14 @@ pub fn plausibility(
                     Err(error) => return Err(error),
                 };
                 if busbw > span.high {
-                    unlikely.push((algorithm, span.high));
+                    unlikely.push(Most { algorithm, busbw: span.high });
                 } else {
-                    left.push((algorithm, span));
+                    left.push(Left { algorithm, busbw: span });
                 }
             }
         }
     }
-    let position = if left.iter().any(|(_, span)| span.holds(busbw)) {
+    let position = if left.iter().any(|one| one.busbw.holds(busbw)) {
         Position::Within
     } else if !left.is_empty() {
         Position::Below
@@ -113,6 +140,16 @@ pub fn plausibility(
         percent,
         mistakes,
     })
+}
+
+fn add(all: &mut Vec<Conditional>, algorithm: Algorithm, condition: &str) {
+    match all.iter_mut().find(|one| one.condition == condition) {
+        Some(known) => known.algorithms.push(algorithm),
+        None => {
+            let condition = condition.to_owned();
+            all.push(Conditional { algorithms: vec![algorithm], condition });
+        }
+    }
 }
 
 /// The usual mistakes of units, factors and ranks that would put the figure into the range.

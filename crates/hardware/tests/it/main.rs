@@ -7,5 +7,6 @@ mod fabric_file;
 mod limits;
 mod limits_of_fabrics;
 mod machine_file;
+mod plan_curves;
 mod plan_points;
 mod topology;
