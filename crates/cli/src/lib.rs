@@ -10,6 +10,7 @@ mod consent;
 mod copy_command;
 mod doctor_command;
 mod explain_command;
+mod fabric_source;
 mod host_resources;
 mod import_command;
 /// Ranks started by us somewhere else.

@@ -7,6 +7,7 @@ mod checking;
 mod command_line;
 mod defaults;
 mod environment;
+mod fabrics;
 mod getopt;
 mod grammar;
 mod help;

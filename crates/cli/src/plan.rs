@@ -2,11 +2,15 @@
 //! Not the computation (`busbw_hardware`), and not what was measured (`explain_command`).
 
 mod collective;
+mod fabric;
 mod figures;
 mod networks;
 
+use std::io::Write;
+
 use anyhow::Result;
 use busbw_core::exit::{Exit, ExitError};
+use busbw_render::answer::answer;
 
 use crate::options::{PlanArguments, PlanQuestion};
 
@@ -18,15 +22,15 @@ const SCHEMA: u32 = 1;
 /// # Errors
 /// The words are no question, a fact is missing, or stdout cannot be written.
 pub fn run(arguments: &PlanArguments) -> Result<Exit> {
+    if let Some(example) = arguments.fabric.example {
+        answer(|out, _| out.write_all(example.as_bytes()))?;
+        return Ok(Exit::Ok);
+    }
     let question = arguments.question().map_err(usage)?;
     arguments.refuse_others(&question).map_err(usage)?;
     match question {
         PlanQuestion::Machine(collective) => collective::run(arguments, collective),
-        PlanQuestion::Fabric(file, _) => Err(usage(format!(
-            "{}: busbw plan does not read fabric files; name hosts with --machine, and one collective",
-            file.display()
-        ))
-        .into()),
+        PlanQuestion::Fabric(file, collective) => fabric::run(arguments, &file, collective),
         PlanQuestion::Lossless => networks::lossless(arguments),
         PlanQuestion::Loss => networks::loss(arguments),
         PlanQuestion::Collisions => networks::collisions(arguments),

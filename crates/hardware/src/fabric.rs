@@ -75,7 +75,7 @@ pub enum Routing {
 pub const CABLE_US_PER_M: f64 = 0.005;
 
 /// The NICs of a host as the fabric sees them.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Lanes {
     /// Groups of NICs that serve the same GPUs, numbered as GPUs are: lane i serves the i-th part of them.
     pub count: usize,

@@ -7,6 +7,8 @@ use busbw_core::{Collective, size};
 use busbw_hardware::{limits::Algorithm, tuning::Version};
 use clap::Args;
 
+use super::fabrics::FabricArguments;
+
 /// `busbw plan`.
 pub(super) const PLAN: &str = "plan";
 
@@ -25,7 +27,7 @@ const MAX_COUNT: usize = 1_000_000;
 #[derive(Debug, Clone, Args)]
 pub struct PlanArguments {
     /// A collective; a fabric file and a collective; or a question about networks: lossless, loss or collisions
-    #[arg(value_name = "QUESTION", required = true, num_args = 1..=2)]
+    #[arg(value_name = "QUESTION", required_unless_present = "example", num_args = 1..=2)]
     pub question: Vec<PathBuf>,
     /// The hosts: a ready machine's name, or any file that busbw topo reads [default: none, it is required]
     #[arg(long, value_name = "NAME|FILE", help_heading = OF_COLLECTIVES)]
@@ -93,6 +95,9 @@ pub struct PlanArguments {
     /// Equal links that they are hashed onto [default: none, collisions requires it]
     #[arg(long, value_name = "N", value_parser = count(), help_heading = OF_NETWORKS)]
     pub uplinks: Option<usize>,
+    /// Of a fabric alone
+    #[command(flatten)]
+    pub fabric: FabricArguments,
     /// Print comma-separated values instead of the table
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
@@ -227,19 +232,30 @@ impl PlanArguments {
     /// # Errors
     /// The first of them, and whose it is.
     pub fn refuse_others(&self, question: &PlanQuestion) -> Result<(), String> {
-        let collective = matches!(question, PlanQuestion::Machine(_) | PlanQuestion::Fabric(..));
+        let fabric = matches!(question, PlanQuestion::Fabric(..));
+        let alone = matches!(question, PlanQuestion::Machine(_));
+        let collective = alone || fabric;
+        let hosts = "a collective on --machine";
         let (lossless, loss) =
             (*question == PlanQuestion::Lossless, *question == PlanQuestion::Loss);
         let collisions = *question == PlanQuestion::Collisions;
         let all = [
-            ("--machine", self.machine.is_some(), collective, "a collective"),
-            ("--nodes", self.nodes.is_some(), collective, "a collective"),
+            ("--machine", self.machine.is_some(), alone, hosts),
+            ("--nodes", self.nodes.is_some(), alone, hosts),
             ("--gpus", self.gpus.is_some(), collective, "a collective"),
             ("-b", self.min_bytes.is_some(), collective, "a collective"),
             ("-e", self.max_bytes.is_some(), collective, "a collective"),
-            ("--measured", self.measured.is_some(), collective, "a collective"),
+            ("--measured", self.measured.is_some(), alone, hosts),
             ("--nccl", self.nccl.is_some(), collective, "a collective"),
-            ("--algorithm", self.algorithm.is_some(), collective, "a collective"),
+            ("--algorithm", self.algorithm.is_some(), alone, hosts),
+            ("--job", self.fabric.job.is_some(), fabric, "a collective on a fabric file"),
+            (
+                "--placement",
+                self.fabric.placement.is_some(),
+                fabric,
+                "a collective on a fabric file",
+            ),
+            ("--fail", !self.fabric.fail.is_empty(), fabric, "a collective on a fabric file"),
             ("--csv", self.csv, collective, "a collective"),
             ("--rate", self.rate.is_some(), lossless || loss, "lossless and loss"),
             ("--round-trip", self.round_trip.is_some(), lossless || loss, "lossless and loss"),

@@ -34,7 +34,7 @@ const FIRST_BYTES: u64 = 8;
 const LAST_BYTES: u64 = 8 << 30;
 
 /// The newest release whose cost model is known.
-const NEWEST: Version = Version::last_of(30);
+pub(super) const NEWEST: Version = Version::last_of(30);
 
 /// What is printed as JSON.
 #[derive(Serialize)]
@@ -171,7 +171,7 @@ fn placement(arguments: &PlanArguments, machine: &Machine) -> Result<RankPlaceme
     Ok(RankPlacement::new(nodes, gpus / nodes))
 }
 
-fn sizes(arguments: &PlanArguments) -> Result<Vec<u64>> {
+pub(super) fn sizes(arguments: &PlanArguments) -> Result<Vec<u64>> {
     let last = arguments.max_bytes.unwrap_or(LAST_BYTES.max(arguments.min_bytes.unwrap_or(0)));
     let first = arguments.min_bytes.unwrap_or(FIRST_BYTES.min(last));
     if first > last {
@@ -184,7 +184,7 @@ fn sizes(arguments: &PlanArguments) -> Result<Vec<u64>> {
     Ok(doubled.take_while(|size| *size <= last).collect())
 }
 
-fn release(version: Version) -> String {
+pub(super) fn release(version: Version) -> String {
     match version.patch {
         u32::MAX => format!("2.{}", version.minor),
         patch => format!("2.{}.{patch}", version.minor),
@@ -226,7 +226,7 @@ fn table(out: &mut Out, rows: &[Expected]) -> io::Result<()> {
     write!(out, "{}", aligned(&lines))
 }
 
-fn microseconds(us: f64) -> String {
+pub(super) fn microseconds(us: f64) -> String {
     if us < 1000.0 { format!("{us:.1}") } else { format!("{us:.0}") }
 }
 

@@ -1,10 +1,12 @@
 //! The Clos that a fabric's numbers give: how many switches, and the links in classes that are alike.
 //! Not single links (`links`).
 
+use serde::Serialize;
+
 use super::{CABLE_US_PER_M, Fabric, Lanes};
 
 /// How a fabric is built. Switches and links are those of one plane.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Shape {
     /// The NICs of a host.
     pub lanes: Lanes,
@@ -37,7 +39,7 @@ pub struct Shape {
 }
 
 /// Links that are alike.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LinkClass {
     /// Name of the tier above the links.
     pub tier: String,

@@ -2,6 +2,8 @@
 //! Not which links their bytes take (`pipelines`, `alltoall`).
 
 use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
 
 use busbw_stats::random::Random;
 
@@ -16,6 +18,37 @@ pub enum Placement {
     Scattered(u64),
     /// Neighbours on the same GPU number of one host after the other, and so on one rail.
     ByRail,
+}
+
+/// Why a text is no placement.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no placement: `packed`, `scattered`, `scattered:SEED` or `rail`")]
+pub struct BadPlacement(String);
+
+impl FromStr for Placement {
+    type Err = BadPlacement;
+
+    fn from_str(text: &str) -> Result<Placement, BadPlacement> {
+        match text.split_once(':') {
+            None if text == "packed" => Ok(Placement::Packed),
+            None if text == "scattered" => Ok(Placement::Scattered(1)),
+            None if text == "rail" => Ok(Placement::ByRail),
+            Some(("scattered", seed)) => {
+                seed.parse().map(Placement::Scattered).map_err(|_| BadPlacement(text.to_owned()))
+            }
+            _ => Err(BadPlacement(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Placement::Packed => f.write_str("packed"),
+            Placement::Scattered(seed) => write!(f, "scattered:{seed}"),
+            Placement::ByRail => f.write_str("rail"),
+        }
+    }
 }
 
 /// Ranks of a group on one host.
@@ -92,4 +125,44 @@ pub fn used(hosts: usize, groups: &[Group]) -> Vec<usize> {
         used[member.host] += member.gpus.len();
     }
     used
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::job::Job;
+    use super::*;
+    use crate::fabric::ready::ready;
+
+    #[test]
+    fn texts() {
+        for text in ["packed", "scattered:7", "rail"] {
+            assert_eq!(
+                text.parse::<Placement>().map(|placement| placement.to_string()),
+                Ok(text.into())
+            );
+        }
+        assert_eq!("scattered".parse(), Ok(Placement::Scattered(1)));
+        for text in ["", "scattered:x", "rail:1", "Packed"] {
+            assert!(text.parse::<Placement>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn where_ranks_are() {
+        let fabric = ready("clos-2tier").expect("an example");
+        let lanes = fabric.lanes().expect("NICs");
+        let groups = Job::all(16).groups(0, 16);
+        let hosts = |placement| {
+            let group = &place(&fabric, &lanes, placement, 16, &groups)[0];
+            group.members.iter().map(|member| (member.host, member.gpus.len())).collect::<Vec<_>>()
+        };
+        assert_eq!(hosts(Placement::Packed), [(0, 8), (1, 8)]);
+        assert_eq!(hosts(Placement::ByRail), [(0, 8), (1, 8)]);
+        assert_ne!(hosts(Placement::Scattered(1)), hosts(Placement::Scattered(2)));
+        let pairs: Job = "tp2,dp".parse::<Job>().expect("a job").fill(16).expect("divides");
+        let by_rail = place(&fabric, &lanes, Placement::ByRail, 16, &pairs.groups(0, 16));
+        let first: Vec<_> =
+            by_rail[0].members.iter().map(|member| (member.host, member.gpus.clone())).collect();
+        assert_eq!(first, [(0, vec![0]), (1, vec![0])]);
+    }
 }
