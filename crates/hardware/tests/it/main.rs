@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod fabric_file;
+mod forecast;
 mod limits;
 mod limits_of_fabrics;
 mod machine_file;
