@@ -221,7 +221,7 @@ pub(in crate::options) const PLAN: Below = Below {
             "the hosts and switches of a fabric file",
         ),
         (
-            "busbw plan clos-3tier all_reduce --job tp8,pp8,dp",
+            "busbw plan multi-plane all_reduce --job tp8,pp8,dp",
             "an example's, and the groups of a job at once",
         ),
         ("busbw plan oversubscribed alltoall --job ep64 --placement scattered --fail switch", ""),
