@@ -73,13 +73,14 @@ fn what_a_failure_and_a_placement_cost() {
     // Half of what leaves a host leaves its leaf's 2:1 uplinks: a bit more than half of the NICs' rate.
     assert_eq!(whole.limited_by, "leaf-spine links up");
     assert!((23.0..26.0).contains(&whole.busbw), "{whole:?}");
+    // Four of a leaf's 32 uplinks at half rate, one, two, four of eight spines.
     let mut lost = whole.time_us;
-    for failure in ["link*8@0.5", "switch", "switch*2", "switch*4"] {
+    for failure in ["link*4@0.5", "switch", "switch*2", "switch*4"] {
         let failed = last(&Question { failures: vec![failure.parse().unwrap()], ..packed.clone() });
         assert!(failed.time_us > lost, "{failure}: {failed:?}");
         lost = failed.time_us;
     }
-    // Four of eight spines.
+
     assert!((lost / whole.time_us - 2.0).abs() < 0.02, "{lost}");
     let ring = ask(&fabric, Collective::AllGather, 2048);
     let scattered = Question { placement: Placement::Scattered(5), ..ring.clone() };
