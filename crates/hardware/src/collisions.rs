@@ -9,6 +9,9 @@ const MAX_EXACT_HASHES: usize = 512;
 /// Links up to which it is exact.
 const MAX_EXACT_LINKS: usize = 512;
 
+/// Probability below which larger loads are not counted.
+const NEGLIGIBLE: f64 = 1e-13;
+
 /// Draws of the simulation.
 const DRAWS: usize = 20_000;
 
@@ -76,15 +79,18 @@ pub fn busiest(flows: Flows) -> Busiest {
 /// P(max ≤ k) = n!/mⁿ · [xⁿ] (Σ_{j≤k} xʲ/j!)ᵐ (multinomial distribution). Computed link by link, so that nothing overflows:
 /// the i-th of m links takes j of the hashes left with the binomial probability of 1/(m−i).
 pub fn exact(hashes: usize, links: usize) -> Vec<f64> {
-    let most: Vec<f64> = (0..=hashes).map(|most| at_most(hashes, links, most)).collect();
+    let mut probabilities = vec![0.0; hashes + 1];
     let mut before = 0.0;
-    most.into_iter()
-        .map(|all| {
-            let here = (all - before).max(0.0);
-            before = all;
-            here
-        })
-        .collect()
+    for (most, probability) in probabilities.iter_mut().enumerate() {
+        let all = at_most(hashes, links, most);
+        *probability = (all - before).max(0.0);
+        before = all;
+        // What is left is below the digits of the sum.
+        if all >= 1.0 - NEGLIGIBLE {
+            break;
+        }
+    }
+    probabilities
 }
 
 fn at_most(hashes: usize, links: usize, most: usize) -> f64 {

@@ -35,7 +35,7 @@ pub struct PlanArguments {
     /// Hosts [default: the machine's]
     #[arg(long, value_name = "N", value_parser = count(), help_heading = OF_COLLECTIVES)]
     pub nodes: Option<usize>,
-    /// GPUs, spread evenly over as few hosts as hold them [default: all]
+    /// GPUs, as many on each host of --nodes, else on as few hosts as hold them [default: all]
     #[arg(short = 'g', long, value_name = "N", value_parser = count(), help_heading = OF_COLLECTIVES)]
     pub gpus: Option<usize>,
     /// First size [default: 8]
