@@ -58,6 +58,21 @@ for how in "" --search; do
   BUSBW_FAKE=landscape.json "$busbw" tune $how --backend fake -g 4 -b 1M -e 16M -f 16 --time 60s --yes --json >>tune.out 2>/dev/null
 done
 for file in "$cases"/*.xml dgx-h100 gb200-nvl72; do "$busbw" topo --json "$file" 2>/dev/null || true; done >topo.out
+while read -r question; do
+  # shellcheck disable=SC2086
+  "$busbw" plan $question --json 2>/dev/null || true
+done >plan.out <<'QUESTIONS'
+--machine dgx-h100 --nodes 2 all_reduce
+--machine dgx-h100 --nodes 2 all_reduce --measured 469.67
+--machine dgx-h100 --nodes 2 alltoall --measured 5000
+--machine mi300x all_reduce
+--machine gb200-nvl72 --gpus 8 all_gather --measured 100 --size 1G
+lossless --rate 400G --ports 128 --round-trip 9us --buffer 165.2MB
+lossless --rate 400G --ports 64 --cable 100m --classes 2 --buffer 165.2MB
+loss --rate 400G --round-trip 80us --exposed 14%
+collisions --queue-pairs 4 --uplinks 8
+collisions --flows 1000 --uplinks 64
+QUESTIONS
 for name in $("$busbw" schema | cut -d ' ' -f 1); do "$busbw" schema "$name" >"$name.schema"; done
 
 PYTHONPATH=$work/packages python3 - <<'PYTHON'

@@ -11,7 +11,7 @@ NEEDS = re.compile(
     r"|a container engine|a tuner's file|an interrupted tuning|a download|root|man|your program|that plugin|half an hour|a quarter of an hour)\b"
 )
 # Exit code 1 of these is an answer, not a failure.
-ANSWERS = re.compile(r"\bbusbw (doctor|check|lint|pairs .*--strict)\b")
+ANSWERS = re.compile(r"\bbusbw (doctor|check|lint|pairs .*--strict|plan .*--measured)\b")
 COMMAND = re.compile(r"^(?:\w+=\S+ )*(?:(?:mpirun|srun|salloc|torchrun|sudo|kubectl) .*)?busbw [a-z-]")
 REPOSITORY = re.compile(r"(^|\s)(cargo|(tests|tools|target|bench|fuzz|web)/)")
 
@@ -55,8 +55,8 @@ def run(where, command, folder, wanted=None):
     # Into a file, into a program that is content, or where lint finds nothing, silence is success.
     if not (done.stdout.strip() or done.stderr.strip() or re.search(r" > |--xml=|python3|busbw lint", command)):
         return failures.append((where, command, "it printed nothing"))
-    # What `explain` prints does not depend on the machine: it is held against the document, line by line.
-    if wanted and " explain " in command:
+    # What `explain` and `plan` print does not depend on the machine: it is held against the document, line by line.
+    if wanted and (" explain " in command or "busbw plan " in command):
         lines = done.stdout.splitlines()
         for line in wanted:
             if line not in lines:

@@ -10,6 +10,7 @@ mod consent;
 mod copy_command;
 mod doctor_command;
 mod explain_command;
+mod fabric_source;
 mod host_resources;
 mod import_command;
 /// Ranks started by us somewhere else.
@@ -21,6 +22,7 @@ mod network_load;
 /// What was asked.
 pub mod options;
 mod output_file;
+mod plan;
 mod plugin;
 mod ready_machines;
 mod references_command;
@@ -132,6 +134,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Sweep(arguments) => sweep::run(&arguments, &args),
         Command::Transports(arguments) => transports::run(&arguments, &args),
         Command::Tune(arguments) => tune::run(&arguments, &args),
+        Command::Plan(arguments) => plan::run(&arguments),
         Command::Check(arguments) => check::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Survey => survey::run(&args),

@@ -7,6 +7,7 @@ mod checking;
 mod command_line;
 mod defaults;
 mod environment;
+mod fabrics;
 mod getopt;
 mod grammar;
 mod help;
@@ -21,6 +22,7 @@ mod pairing;
 mod perftest;
 mod planning;
 mod plugins;
+mod predicting;
 mod rdma;
 mod reading_commands;
 mod record_commands;
@@ -40,6 +42,7 @@ pub use launching::LaunchingArguments;
 pub(crate) use planning::pair_selection;
 pub use planning::{BadOption, HostResources, plan, record_place};
 pub use plugins::{CheckArguments, PluginArguments, PluginCommand, PluginKind};
+pub use predicting::{PlanArguments, PlanQuestion};
 pub use reading_commands::{
     AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
     TopoArguments,

@@ -9,7 +9,7 @@ use busbw_ffi::nvml;
 use busbw_hardware::topology::write;
 
 use crate::topo::Report;
-use crate::{options::TopoArguments, sources};
+use crate::{fabric_source, options::TopoArguments, sources};
 use busbw_analysis::machine_argument::{Described, MachineArgument};
 use busbw_core::exit::ExitError;
 use busbw_host::machine;
@@ -20,6 +20,13 @@ use busbw_render::answer::{answer, json_line};
 /// # Errors
 /// A file cannot be read or has no known format, or stdout cannot be written.
 pub fn run(arguments: &TopoArguments) -> Result<Exit> {
+    if let Some(file) = arguments.file.as_deref().filter(|file| fabric_source::is_fabric(file)) {
+        if arguments.xml.is_some() {
+            let text = format!("--xml: {} is a fabric, not a host", file.display());
+            return Err(ExitError::new(Exit::Usage, text).into());
+        }
+        return crate::topo::fabric::show(file, arguments.json);
+    }
     let report = match &arguments.file {
         Some(word) => {
             let named = MachineArgument::read(&sources::announced(word))

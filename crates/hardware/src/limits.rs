@@ -20,6 +20,7 @@ mod trees;
 
 pub use algorithm::Algorithm;
 pub use bound::{Bound, Expectation, Limit, Load, limit, limit_of_traffic};
+pub(crate) use bound::{counted, to_busbw};
 pub use candidates::{Candidate, Possible, candidates, conditional, explaining};
 pub use judgement::{Bottleneck, Judgement, Rating, judge};
 pub use placement::{Inside, Memory, RankPlacement};

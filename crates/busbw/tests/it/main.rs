@@ -27,6 +27,7 @@ mod nccl;
 mod net;
 mod osu;
 mod pairs;
+mod plan;
 mod pods;
 mod processes;
 mod rdma;

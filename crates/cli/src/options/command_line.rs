@@ -23,6 +23,7 @@ use super::{
     pairing::PairingArguments,
     perftest,
     plugins::PluginArguments,
+    predicting::{PLAN, PlanArguments},
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,
@@ -87,6 +88,8 @@ pub enum Command {
     Transports(Box<TransportsArguments>),
     /// Find out what to set.
     Tune(Box<TuneArguments>),
+    /// Say what to expect before anything is run.
+    Plan(Box<PlanArguments>),
     /// Say whether a set of hosts is fit for a job.
     Check(Box<CheckingArguments>),
     /// Be a rank that `doctor` asks for its fingerprint.
@@ -198,6 +201,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
             Command::Transports(Box::new(TransportsArguments::from_arg_matches(matches)?))
         }
         TUNE => Command::Tune(Box::new(TuneArguments::from_arg_matches(matches)?)),
+        PLAN => Command::Plan(Box::new(PlanArguments::from_arg_matches(matches)?)),
         CHECK => Command::Check(Box::new(CheckingArguments::from_arg_matches(matches)?)),
         FINGERPRINT => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         AGENT => Command::Agent,

@@ -24,6 +24,7 @@ use super::{
     overview::with_overview,
     pairing::PairingArguments,
     plugins::PluginArguments,
+    predicting::{self, PLAN, PlanArguments},
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,
@@ -143,6 +144,11 @@ fn commands() -> Vec<Grammar> {
             TuneArguments::augment_args(Grammar::new(TUNE)),
             "What to set: each change measured against what was before it",
             &help::TUNE,
+        ),
+        with(
+            brief(PlanArguments::augment_args(Grammar::new(PLAN)), &predicting::BRIEF),
+            "What to expect of machines and networks, before any run",
+            &help::PLAN,
         ),
         with(
             CheckingArguments::augment_args(Grammar::new(CHECK)),
@@ -274,16 +280,21 @@ pub(super) fn bench_grammar(benchmark: Benchmark, grammar: Grammar) -> Grammar {
         Benchmark::Pairs => &BRIEF_OPTIONS_OF_PAIRS,
         _ => &BRIEF_OPTIONS,
     };
-    let grammar = with_defaults(grammar, benchmark, style).mut_args(|argument| {
-        if brief.contains(&argument.get_id().as_str()) {
+    let grammar = self::brief(with_defaults(grammar, benchmark, style), brief);
+    // Augmenting sets `about` to the struct's own, so ours comes after.
+    below.under(grammar.about(about(benchmark))).disable_version_flag(true)
+}
+
+/// `grammar`, of whose options the short help shows these alone.
+fn brief(grammar: Grammar, shown: &[&str]) -> Grammar {
+    grammar.mut_args(|argument| {
+        if shown.contains(&argument.get_id().as_str()) {
             return argument;
         }
         // Manual pages show the long help of what the short help hides.
         let long = argument.get_long_help().or(argument.get_help()).cloned();
         argument.hide_short_help(true).long_help(long.unwrap_or_default())
-    });
-    // Augmenting sets `about` to the struct's own, so ours comes after.
-    below.under(grammar.about(about(benchmark))).disable_version_flag(true)
+    })
 }
 
 fn about(benchmark: Benchmark) -> String {

@@ -52,7 +52,7 @@ fn brief(grammar: &Grammar) -> String {
         })
         .map(line);
     format!(
-        "Collectives:\n  {},\n  {}\nMessages between pairs of ranks:\n  {messages}\nCommands:\n{}",
+        "Collectives:\n  {},\n  {}\nMessages: {messages}\nCommands:\n{}",
         first.join(", "),
         rest.join(", "),
         rows.collect::<Vec<_>>().join("\n")

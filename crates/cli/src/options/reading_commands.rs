@@ -99,7 +99,7 @@ pub struct ExplainArguments {
 /// Options of `busbw topo`.
 #[derive(Debug, Clone, Args)]
 pub struct TopoArguments {
-    /// A file: NCCL's or RCCL's topology or graph XML, the text of nvidia-smi topo -m, a machine file, JSON of
+    /// A file: NCCL's or RCCL's topology or graph XML, the text of nvidia-smi topo -m, a machine or fabric file, JSON of
     /// busbw topo, a record; or the name of a ready machine; `-` is stdin; without one, this machine
     pub file: Option<PathBuf>,
     /// Print JSON

@@ -8,7 +8,7 @@ const ETHERNET_OVERHEAD_BYTES: f64 = 38.0;
 
 /// RoCEv2 in it: IPv4 20, UDP 8, base transport header 12, invariant check 4 (InfiniBand
 /// Architecture Specification 1.4, annex A17; 9.2 for the transport header).
-const ROCE_OVERHEAD_BYTES: f64 = ETHERNET_OVERHEAD_BYTES + 20.0 + 8.0 + 12.0 + 4.0;
+pub(crate) const ROCE_OVERHEAD_BYTES: f64 = ETHERNET_OVERHEAD_BYTES + 20.0 + 8.0 + 12.0 + 4.0;
 
 /// InfiniBand: local route header 8, base transport header 12, checks 4 and 2 (volume 1, 5.2).
 const INFINIBAND_OVERHEAD_BYTES: f64 = 8.0 + 12.0 + 4.0 + 2.0;

@@ -186,6 +186,15 @@ fn of_link(link: PcieLink, count: f64) -> Capacity {
     }
 }
 
+/// GB/s at which a GPU reaches others of its host in one direction: over NVLink, else its PCIe link; payload where it is known.
+///
+/// # Errors
+/// The fact that is missing.
+pub(crate) fn gpu_rate(machine: &Machine) -> Result<f64, String> {
+    let known = if machine.node.nvlink.is_some() { nvlink(machine) } else { gpu_pcie(machine) };
+    known.capacity.map(|capacity| capacity.best())
+}
+
 /// NVLinks and PCIe link of a GPU together. NCCL has no constant for both.
 pub(super) fn gpu_links(machine: &Machine) -> Known {
     let (nvlink, pcie) = (nvlink(machine), gpu_pcie(machine));

@@ -3,7 +3,11 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod fabric_file;
+mod forecast;
 mod limits;
 mod limits_of_fabrics;
 mod machine_file;
+mod plan_curves;
+mod plan_points;
 mod topology;

@@ -201,6 +201,34 @@ pub(in crate::options) const CHECK: Below = Below {
     exits: "0 no fault, or it cannot be told; 1 a fault, or with --fail-closed something cannot be told; 2 usage, 130 interrupted",
 };
 
+/// Below the options of `busbw plan`.
+pub(in crate::options) const PLAN: Below = Below {
+    notes: &[
+        "Nothing is run. Of a collective: time, algbw and busbw by size with a range, what NCCL's cost model chooses, the limit and what sets it. The range comes from public results that docs/plan.md names, and where there are none it says so.",
+        "lossless: buffers, PFC headroom and ECN thresholds. loss: throughput where packets are lost, with go-back-N and selective repeat. collisions: how many flows the busiest of equal links carries.",
+        "FABRIC COLLECTIVE: a fabric file, or the name of an example. Flows share its links max-min fair; docs/fabric.md has the file, the model, and what is not in it.",
+    ],
+    examples: &[
+        ("busbw plan --machine dgx-h100 --nodes 2 all_reduce", ""),
+        ("busbw plan --machine dgx-h100 --nodes 2 all_reduce --measured 469.67", ""),
+        ("busbw plan lossless --rate 400G --ports 128 --round-trip 9us --buffer 165.2MB", ""),
+        ("busbw plan lossless --rate 400G --ports 64 --cable 100m --classes 2", ""),
+        ("busbw plan loss --rate 400G --round-trip 9us --drop 0.1%", ""),
+        ("busbw plan collisions --flows 8 --queue-pairs 4 --uplinks 8", ""),
+        ("busbw plan --machine dgx-h100 --nodes 4 alltoall -b 1M --json", ""),
+        (
+            "busbw plan --example clos-2tier >fabric.toml && busbw plan fabric.toml all_reduce",
+            "the hosts and switches of a fabric file",
+        ),
+        (
+            "busbw plan multi-plane all_reduce --job tp8,pp8,dp",
+            "an example's, and the groups of a job at once",
+        ),
+        ("busbw plan oversubscribed alltoall --job ep64 --placement scattered --fail switch", ""),
+    ],
+    exits: "0 answered, 1 --measured cannot be true, 2 usage, or a fact is missing without which there is no answer",
+};
+
 /// Below the options of `busbw show`.
 pub(in crate::options) const SHOW: Below = Below {
     notes: &[],

@@ -1,0 +1,339 @@
+//! Single links of a fabric and the ways through them: sprayed or hashed over all links one by one, or each switch's links
+//! of one direction as one trunk, which is what even spreading makes of them.
+//! Not who sends what (`forecast`).
+
+use busbw_core::pattern::derive_seed;
+
+use super::failure::{BadFailure, Failure};
+use super::layout::Layout;
+use super::{Fabric, Shape};
+use crate::flows::{BYTES_PER_US, Share};
+
+/// One end of a flow: a lane of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Port {
+    /// The host.
+    pub host: usize,
+    /// The group of NICs, see `Lanes`.
+    pub lane: usize,
+}
+
+/// How bytes are spread over equal paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Balance {
+    /// Evenly, with the links between a switch and the tier above as one trunk: exact while they are alike, ideal routing where
+    /// some are lost.
+    Trunks,
+    /// Evenly over single links that are there.
+    Spray,
+    /// Each of `connections` of a pair of ports stays on a path that a hash chooses at every switch.
+    Ecmp {
+        /// Seed of the hash.
+        seed: u64,
+        /// Connections that share a pair's bytes evenly.
+        connections: usize,
+    },
+}
+
+/// A fabric as links with rates, ready to be crossed.
+#[derive(Debug, Clone)]
+pub struct Built {
+    /// Bytes of data per microsecond of every link; those of one direction are two of them.
+    pub capacity: Vec<f64>,
+    layout: Layout,
+    balance: Balance,
+    /// Share of its rate that each single link keeps; empty where all are whole.
+    keeps: Vec<f64>,
+    /// Names of the tiers, and of what limits a port of a host.
+    names: Vec<String>,
+    /// First number of the links within hosts.
+    inside: usize,
+}
+
+impl Built {
+    /// Builds a fabric with failures. `inside` is the GB/s of the links of one GPU within its host.
+    ///
+    /// # Errors
+    /// A failure of a part that there is not.
+    pub fn new(
+        fabric: &Fabric,
+        shape: &Shape,
+        failures: &[Failure],
+        balance: Balance,
+        inside: f64,
+    ) -> Result<Built, BadFailure> {
+        let layout = Layout::of(shape);
+        let mut lost = std::collections::BTreeMap::new();
+        for failure in failures {
+            for (link, keeps) in failure.links(fabric, shape)? {
+                *lost.entry(link).or_insert(1.0) *= keeps;
+            }
+        }
+        let data = |tier: usize| {
+            let rate = fabric.tiers.get(tier).map_or(0.0, |tier| tier.rate);
+            rate / 8.0 * shape.lanes.framing * BYTES_PER_US
+        };
+        let port = shape.lanes.payload * BYTES_PER_US / shape.planes as f64;
+        let single = [port, data(1), data(2)];
+        let of_single = |link: usize| match link {
+            link if link < layout.links_above(0).end => 0,
+            link if link < layout.links_above(1).end => 1,
+            _ => 2,
+        };
+        let mut capacity;
+        let mut keeps = Vec::new();
+        if balance == Balance::Trunks {
+            let trunks = [
+                vec![port * shape.planes as f64; layout.host_ports],
+                vec![data(1) * (shape.planes * layout.leaf_up) as f64; layout.leaves],
+                vec![
+                    data(2) * (shape.planes * layout.spines * layout.spine_up) as f64;
+                    layout.pods
+                ],
+            ];
+            let begin = [0, layout.host_ports, layout.host_ports + layout.leaves];
+            let mut all = trunks.concat();
+            for (link, keeps) in &lost {
+                let (tier, trunk) = layout.trunk_of(*link);
+                all[begin[tier] + trunk] -= single[tier] * (1.0 - keeps);
+            }
+            capacity = all.iter().flat_map(|rate| [rate.max(0.0); 2]).collect::<Vec<_>>();
+        } else {
+            let rates = (0..layout.count()).map(|link| single[of_single(link)]);
+            capacity = rates.flat_map(|rate| [rate; 2]).collect();
+            if !lost.is_empty() {
+                keeps = vec![1.0; layout.count()];
+            }
+            for (link, share) in &lost {
+                keeps[*link] = *share;
+                capacity[2 * link] *= share;
+                capacity[2 * link + 1] *= share;
+            }
+        }
+        let begin = capacity.len();
+        let gpus = fabric.gpus_per_host() as f64;
+        capacity.resize(begin + shape.hosts, inside * gpus * BYTES_PER_US);
+        let mut names = vec![if shape.lanes.by_slot { "PCIe slot" } else { "NIC" }.to_owned()];
+        names.extend(fabric.tiers.iter().map(|tier| tier.name.clone()));
+        Ok(Built { capacity, layout, balance, keeps, names, inside: begin })
+    }
+
+    /// The links within a host: those of its GPUs together.
+    pub const fn inside(&self, host: usize) -> u32 {
+        (self.inside + host) as u32
+    }
+
+    /// What a link is: `NIC`, `leaf-spine links`, or `links within the host`.
+    pub fn name(&self, link: u32) -> String {
+        let link = link as usize;
+        if link >= self.inside {
+            return "links within the host".to_owned();
+        }
+        let (single, down) = (link / 2, link % 2 == 1);
+        let tier = match self.balance {
+            Balance::Trunks if single < self.layout.host_ports => 0,
+            Balance::Trunks if single < self.layout.host_ports + self.layout.leaves => 1,
+            Balance::Trunks => 2,
+            _ if single < self.layout.links_above(0).end => 0,
+            _ if single < self.layout.links_above(1).end => 1,
+            _ => 2,
+        };
+        let direction = if down { "down" } else { "up" };
+        match tier {
+            0 => self.names[0].clone(),
+            tier => format!("{}-{} links {direction}", self.names[tier], self.names[tier + 1]),
+        }
+    }
+
+    /// Adds what a flow from one host's port to another's takes of links: `weight` bytes a byte. `key` tells flows of one pair
+    /// of ports apart. False where no way is left.
+    pub fn cross(
+        &self,
+        from: Port,
+        to: Port,
+        key: u64,
+        weight: f64,
+        path: &mut Vec<Share>,
+    ) -> bool {
+        match self.balance {
+            Balance::Trunks => self.by_trunks(from, to, weight, path),
+            Balance::Spray => self.by_spray(from, to, weight, path),
+            Balance::Ecmp { seed, connections } => {
+                let pair = derive_seed(from.host as u64 * 1024 + from.lane as u64, seed);
+                let pair = derive_seed(pair, to.host as u64 * 1024 + to.lane as u64);
+                let share = weight / connections.max(1) as f64;
+                (0..connections.max(1)).all(|one| {
+                    let hash = derive_seed(derive_seed(pair, key), one as u64);
+                    self.by_hash(from, to, hash, share, path)
+                })
+            }
+        }
+    }
+
+    const fn leaf(&self, port: Port) -> usize {
+        port.host / self.layout.per_block * self.layout.rails + port.lane % self.layout.rails
+    }
+
+    const fn pod(&self, leaf: usize) -> usize {
+        leaf / self.layout.rails / self.layout.blocks_per_pod
+    }
+
+    /// The trunks of a port, of its leaf and of its pod, upwards or down; only of `Balance::Trunks`.
+    pub const fn trunks(&self, port: Port, down: bool) -> [u32; 3] {
+        let Layout { host_ports, leaves, lanes, .. } = self.layout;
+        let leaf = self.leaf(port);
+        let trunks = [
+            port.host * lanes + port.lane,
+            host_ports + leaf,
+            host_ports + leaves + self.pod(leaf),
+        ];
+        let direction = down as usize;
+        [
+            (2 * trunks[0] + direction) as u32,
+            (2 * trunks[1] + direction) as u32,
+            (2 * trunks[2] + direction) as u32,
+        ]
+    }
+
+    fn by_trunks(&self, from: Port, to: Port, weight: f64, path: &mut Vec<Share>) -> bool {
+        let (below, above) = (self.trunks(from, false), self.trunks(to, true));
+        let mut trunks = vec![below[0], above[0]];
+        if below[1] / 2 != above[1] / 2 {
+            trunks.extend([below[1], above[1]]);
+        }
+        if below[2] / 2 != above[2] / 2 {
+            trunks.extend([below[2], above[2]]);
+        }
+        let whole = trunks.iter().all(|&trunk| self.capacity[trunk as usize] > 0.0);
+        path.extend(trunks.into_iter().map(|link| Share { link, weight }));
+        whole
+    }
+
+    fn alive(&self, link: usize) -> bool {
+        self.keeps.get(link).is_none_or(|keeps| *keeps > 0.0)
+    }
+
+    fn planes(&self, from: Port, to: Port) -> Vec<usize> {
+        let ends = |plane| {
+            [from, to].into_iter().all(|port| self.alive(self.layout.host_link(plane, port)))
+        };
+        (0..self.layout.planes).filter(|plane| ends(*plane)).collect()
+    }
+
+    /// Uplinks of the first leaf from which the second can be reached.
+    fn leaf_ups(&self, plane: usize, below: usize, above: usize) -> Vec<usize> {
+        let layout = &self.layout;
+        if self.keeps.is_empty() {
+            return (0..layout.leaf_up).collect();
+        }
+        let other_pod = self.pod(below) != self.pod(above);
+        let reaches = |up: &usize| {
+            let spine = up / layout.leaf_to_spine;
+            self.alive(layout.leaf_link(plane, below, *up))
+                && !self.downs(plane, above, spine).is_empty()
+                && (!other_pod || !self.spine_ups(plane, below, above, spine).is_empty())
+        };
+        (0..layout.leaf_up).filter(reaches).collect()
+    }
+
+    /// Links from a switch of the second tier down to a leaf.
+    fn downs(&self, plane: usize, leaf: usize, spine: usize) -> Vec<usize> {
+        let each = self.layout.leaf_to_spine;
+        let links =
+            (spine * each..(spine + 1) * each).map(|up| self.layout.leaf_link(plane, leaf, up));
+        links.filter(|link| self.alive(*link)).collect()
+    }
+
+    /// Uplinks of a switch of the second tier by which the other pod can be reached.
+    fn spine_ups(&self, plane: usize, below: usize, above: usize, spine: usize) -> Vec<usize> {
+        if self.keeps.is_empty() {
+            return (0..self.layout.spine_up).collect();
+        }
+        let (from, to) = (self.pod(below), self.pod(above));
+        let reaches = |up: &usize| {
+            self.alive(self.layout.spine_link(plane, from, spine, *up))
+                && !self.core_downs(plane, to, spine, *up).is_empty()
+        };
+        (0..self.layout.spine_up).filter(reaches).collect()
+    }
+
+    /// Links from the switch of the third tier at an uplink down to the same switch of another pod.
+    fn core_downs(&self, plane: usize, to: usize, spine: usize, up: usize) -> Vec<usize> {
+        let each = self.layout.spine_to_core;
+        let core = up / each;
+        let links =
+            (core * each..(core + 1) * each).map(|up| self.layout.spine_link(plane, to, spine, up));
+        links.filter(|link| self.alive(*link)).collect()
+    }
+
+    fn by_spray(&self, from: Port, to: Port, weight: f64, path: &mut Vec<Share>) -> bool {
+        let (below, above) = (self.leaf(from), self.leaf(to));
+        let up = |link: usize, weight| Share { link: 2 * link as u32, weight };
+        let down = |link: usize, weight| Share { link: 2 * link as u32 + 1, weight };
+        let planes = self.planes(from, to);
+        let ways: Vec<(usize, Vec<usize>)> = planes
+            .into_iter()
+            .map(|plane| match below == above {
+                true => (plane, Vec::new()),
+                false => (plane, self.leaf_ups(plane, below, above)),
+            })
+            .filter(|(_, ups)| below == above || !ups.is_empty())
+            .collect();
+        for (plane, ups) in &ways {
+            let weight = weight / ways.len() as f64;
+            path.push(up(self.layout.host_link(*plane, from), weight));
+            path.push(down(self.layout.host_link(*plane, to), weight));
+            let weight = weight / ups.len().max(1) as f64;
+            for &leaf_up in ups {
+                path.push(up(self.layout.leaf_link(*plane, below, leaf_up), weight));
+                let spine = leaf_up / self.layout.leaf_to_spine;
+                if self.pod(below) != self.pod(above) {
+                    let cores = self.spine_ups(*plane, below, above, spine);
+                    let weight = weight / cores.len() as f64;
+                    for core in cores {
+                        let pod = self.pod(below);
+                        path.push(up(self.layout.spine_link(*plane, pod, spine, core), weight));
+                        let downs = self.core_downs(*plane, self.pod(above), spine, core);
+                        let weight = weight / downs.len() as f64;
+                        path.extend(downs.into_iter().map(|link| down(link, weight)));
+                    }
+                }
+                let downs = self.downs(*plane, above, spine);
+                let weight = weight / downs.len() as f64;
+                path.extend(downs.into_iter().map(|link| down(link, weight)));
+            }
+        }
+        !ways.is_empty()
+    }
+
+    fn by_hash(&self, from: Port, to: Port, hash: u64, weight: f64, path: &mut Vec<Share>) -> bool {
+        let (below, above) = (self.leaf(from), self.leaf(to));
+        let choose = |among: &[usize], salt: u64| {
+            let at = derive_seed(hash, salt) % among.len().max(1) as u64;
+            among.get(at as usize).copied()
+        };
+        let planes = self.planes(from, to);
+        let Some(plane) = choose(&planes, 0) else { return false };
+        let up = |link: usize| Share { link: 2 * link as u32, weight };
+        let down = |link: usize| Share { link: 2 * link as u32 + 1, weight };
+        path.push(up(self.layout.host_link(plane, from)));
+        path.push(down(self.layout.host_link(plane, to)));
+        if below == above {
+            return true;
+        }
+        let Some(leaf_up) = choose(&self.leaf_ups(plane, below, above), 1) else { return false };
+        let spine = leaf_up / self.layout.leaf_to_spine;
+        path.push(up(self.layout.leaf_link(plane, below, leaf_up)));
+        if self.pod(below) != self.pod(above) {
+            let cores = self.spine_ups(plane, below, above, spine);
+            let Some(core) = choose(&cores, 2) else { return false };
+            path.push(up(self.layout.spine_link(plane, self.pod(below), spine, core)));
+            let downs = self.core_downs(plane, self.pod(above), spine, core);
+            let Some(link) = choose(&downs, 3) else { return false };
+            path.push(down(link));
+        }
+        let Some(link) = choose(&self.downs(plane, above, spine), 4) else { return false };
+        path.push(down(link));
+        true
+    }
+}

@@ -1,0 +1,143 @@
+//! Forecasts on fabrics: beside the machines' own prediction, with failures, hashed, and what has no answer.
+//! Not the simulator (its tests are beside it).
+
+use busbw_core::Collective;
+use busbw_hardware::fabric::{Fabric, Routing, ready};
+use busbw_hardware::forecast::{Answer, Placement, Prediction, Question, Unanswerable};
+use busbw_hardware::limits::RankPlacement;
+use busbw_hardware::machine::Machine;
+use busbw_hardware::prediction;
+use busbw_hardware::tuning::Version;
+
+const SIZES: [u64; 4] = [8, 1 << 16, 1 << 24, 1 << 33];
+
+fn fabric(name: &str, routing: Routing) -> Fabric {
+    let mut fabric = ready::ready(name).unwrap();
+    fabric.routing = routing;
+    fabric
+}
+
+fn ask(fabric: &Fabric, collective: Collective, gpus: usize) -> Question {
+    Question::new(fabric.clone(), collective, SIZES.to_vec()).over(gpus)
+}
+
+fn rows(answer: &Answer) -> &[Prediction] {
+    &answer.dimensions[0].sizes
+}
+
+/// Where the fabric holds nothing back, hosts on one leaf switch have what `plan --machine` says of them; farther apart, more
+/// latency alone.
+#[test]
+fn an_ideal_fabric_adds_nothing() {
+    let fabric = fabric("clos-2tier", Routing::Spray);
+    for collective in [
+        Collective::AllReduce,
+        Collective::AllGather,
+        Collective::ReduceScatter,
+        Collective::Broadcast,
+        Collective::AllToAll,
+        Collective::SendRecv,
+    ] {
+        for hosts in [1, 2, 4, 32] {
+            let machine = Machine { nodes: hosts, ..fabric.machine.clone() };
+            let beside = prediction::Question {
+                machine: &machine,
+                placement: RankPlacement::new(hosts, 8),
+                collective,
+                version: Version::last_of(30),
+                algorithm: None,
+            };
+            let answer = ask(&fabric, collective, 8 * hosts).answer().unwrap();
+            for row in rows(&answer) {
+                let alone = beside.expect(row.bytes).unwrap();
+                assert_eq!((row.algorithm, row.protocol), (alone.algorithm, alone.protocol));
+                let more = row.time_us - alone.time_us.middle;
+                let spans = hosts > 4;
+                assert!(more >= -1e-6 * row.time_us, "{collective:?} {hosts}: {row:?} {alone:?}");
+                let steps = if spans { 2.0 * 8.0 * hosts as f64 } else { 0.0 };
+                assert!(
+                    more <= steps + 2e-3 * row.time_us,
+                    "{collective:?} {hosts}: {row:?} {alone:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_failure_and_a_placement_cost() {
+    let fabric = fabric("oversubscribed", Routing::Spray);
+    let last = |question: &Question| rows(&question.answer().unwrap()).last().unwrap().clone();
+    let packed = ask(&fabric, Collective::AllToAll, 2048);
+    let whole = last(&packed);
+    // Half of what leaves a host leaves its leaf's 2:1 uplinks: a bit more than half of the NICs' rate.
+    assert_eq!(whole.limited_by, "leaf-spine links up");
+    assert!((23.0..26.0).contains(&whole.busbw), "{whole:?}");
+    // Four of a leaf's 32 uplinks at half rate, one, two, four of eight spines.
+    let mut lost = whole.time_us;
+    for failure in ["link*4@0.5", "switch", "switch*2", "switch*4"] {
+        let failed = last(&Question { failures: vec![failure.parse().unwrap()], ..packed.clone() });
+        assert!(failed.time_us > lost, "{failure}: {failed:?}");
+        lost = failed.time_us;
+    }
+
+    assert!((lost / whole.time_us - 2.0).abs() < 0.02, "{lost}");
+    let ring = ask(&fabric, Collective::AllGather, 2048);
+    let scattered = Question { placement: Placement::Scattered(5), ..ring.clone() };
+    assert!(last(&scattered).busbw < 0.7 * last(&ring).busbw);
+}
+
+#[test]
+fn hashes_collide_and_spraying_does_not() {
+    let at = |routing| {
+        let scattered = Question {
+            placement: Placement::Scattered(2),
+            ..ask(&fabric("clos-2tier", routing), Collective::AllGather, 1024)
+        };
+        let answer = scattered.answer().unwrap();
+        (rows(&answer).last().unwrap().clone(), answer.notes)
+    };
+    let ((sprayed, _), (hashed, notes)) = (at(Routing::Spray), at(Routing::Ecmp));
+    assert!(hashed.busbw < 0.7 * sprayed.busbw, "{hashed:?} {sprayed:?}");
+    assert!(hashed.limited_by.contains("ECMP collisions"), "{hashed:?}");
+    assert!(notes.iter().any(|note| note.contains("median, best and worst")), "{notes:?}");
+}
+
+#[test]
+fn questions_without_an_answer() {
+    let fabric = fabric("clos-2tier", Routing::Spray);
+    let refused = |question: Question| question.answer().unwrap_err();
+    let all_reduce = |gpus| ask(&fabric, Collective::AllReduce, gpus);
+    for gpus in [0, 1, 2049] {
+        assert_eq!(refused(all_reduce(gpus)), Unanswerable::Gpus { asked: gpus, there: 2048 });
+    }
+    assert!(matches!(
+        refused(ask(&fabric, Collective::Gather, 64)),
+        Unanswerable::Collective("gather")
+    ));
+    let job = Question { job: "tp8,dp3".parse().unwrap(), ..all_reduce(64) };
+    assert!(refused(job).to_string().contains("24 ranks do not divide 64 GPUs; 48 would do"));
+    for (failure, said) in [
+        ("link:host", "cut off"),
+        ("switch:leaf", "cut off"),
+        ("plane", "cut off"),
+        ("switch*33", "33 of 32"),
+        ("switch:core", "no tier `core`: leaf, spine"),
+    ] {
+        let failed = Question { failures: vec![failure.parse().unwrap()], ..all_reduce(64) };
+        let error = refused(failed).to_string();
+        assert!(error.contains(said), "{failure}: {error}");
+    }
+}
+
+/// A plane of eight costs an eighth of what NICs carry, and a host that is on it loses no way.
+#[test]
+fn a_plane_of_eight() {
+    let fabric = fabric("multi-plane", Routing::Spray);
+    let question = ask(&fabric, Collective::AllToAll, 512);
+    let whole = rows(&question.answer().unwrap()).last().unwrap().clone();
+    let failed = Question { failures: vec!["plane".parse().unwrap()], ..question };
+    let failed = rows(&failed.answer().unwrap()).last().unwrap().clone();
+    assert!((whole.time_us / failed.time_us - 7.0 / 8.0).abs() < 0.005, "{whole:?} {failed:?}");
+    assert_eq!(failed.limited_by, "NIC");
+}
