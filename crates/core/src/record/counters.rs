@@ -43,7 +43,7 @@ impl Counted {
             self.unread.iter().any(|unread| unread.hides_bytes() && unread.devices.contains(name))
         };
         let kept = |(name, kind): &(&String, &DeviceKind)| {
-            !(gpus_hidden && **kind == DeviceKind::Gpu) && !is_silent(name)
+            !(is_silent(name) || gpus_hidden && **kind == DeviceKind::Gpu)
         };
         let counted = self.devices.iter().filter(kept);
         counted.map(|(name, kind)| (name.clone(), *kind)).collect()
