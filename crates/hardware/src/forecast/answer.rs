@@ -299,15 +299,16 @@ fn on_fabric(
     let counted = limits::counted(collective, ranks);
     let algbw = |us: f64| ideal.bytes as f64 / us / BYTES_PER_US * counted;
     let busbw = |us: f64| algbw(us) * collective.spec().bus_factor.of(ranks);
-    let bytes_us = size * spread.us_per_byte[1] / shares[1];
-    let limited_by =
-        if bytes_us.max(size * factor / ideal.limit.busbw / BYTES_PER_US) < time_us[1] / 2.0 {
-            "latency".to_owned()
-        } else if held {
-            spread.held_by.clone()
-        } else {
-            ideal.limited_by.name_on(beside.machine)
-        };
+    // Of the rate that is attained, not of the limit: what is not attained of it is no latency.
+    let machines_us = rates.map_or(0.0, |rates| size * factor / rates[1] / BYTES_PER_US);
+    let fabric_us = size * spread.us_per_byte[1] / shares[1];
+    let limited_by = if machines_us.max(fabric_us) < time_us[1] / 2.0 {
+        "latency".to_owned()
+    } else if held {
+        spread.held_by.clone()
+    } else {
+        ideal.limited_by.name_on(beside.machine)
+    };
     Prediction {
         bytes: ideal.bytes,
         time_us: time_us[1],

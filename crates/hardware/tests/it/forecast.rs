@@ -64,6 +64,15 @@ fn an_ideal_fabric_adds_nothing() {
     }
 }
 
+/// Switches that reduce attain half of NVLink's line rate on Blackwell: the other half is no latency.
+#[test]
+fn what_is_not_attained_of_a_limit_is_no_latency() {
+    let answer = ask(&fabric("multi-plane", Routing::Spray), Collective::AllReduce, 8).answer();
+    let answer = answer.unwrap();
+    assert_eq!(rows(&answer).first().unwrap().limited_by, "latency");
+    assert_eq!(rows(&answer).last().unwrap().limited_by, "NVLink");
+}
+
 #[test]
 fn what_a_failure_and_a_placement_cost() {
     let fabric = fabric("oversubscribed", Routing::Spray);
