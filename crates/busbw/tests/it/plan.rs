@@ -90,6 +90,28 @@ fn networks_are_answered() {
 }
 
 #[test]
+fn fabrics_are_answered() {
+    let example = said("--example clos-2tier");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), example.replace("ports = 64", "ports = 7")).unwrap();
+    let bad = format!("{} all_reduce", file.path().display());
+    let output = plan(&bad);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    let line = 1 + example.lines().position(|line| line == "ports = 64").unwrap();
+    assert!(text.contains(&format!("line {line}: 7 ports")), "{text}");
+    std::fs::write(file.path(), example).unwrap();
+    let path = file.path().display();
+    let whole = &json(&format!("{path} all_reduce --gpus 256 -b 1G -e 1G"))["dimensions"][0];
+    let named = json("clos-2tier all_reduce --gpus 256 -b 1G -e 1G");
+    assert_eq!(*whole, named["dimensions"][0]);
+    let failed = said("clos-2tier all_reduce --gpus 256 -b 1G -e 1G --fail switch:spine*8");
+    assert!(failed.contains("failed: switch:spine*8") && failed.contains("lost"), "{failed}");
+    let table = said("clos-2tier all_reduce --job tp8,dp -b 1G -e 2G --csv");
+    assert_eq!(table.lines().count(), 5, "{table}");
+}
+
+#[test]
 fn nonsense_is_refused_with_a_sentence() {
     for (line, words) in [
         ("all_reduce", "--machine is missing"),
@@ -103,7 +125,11 @@ fn nonsense_is_refused_with_a_sentence() {
         ("--machine dgx-h100 --measured=-1 all_reduce", "above 0"),
         ("--machine hgx-h800 --nodes 2 all_reduce", "NICs"),
         ("--machine dgx-a100 --algorithm NVLS all_reduce", "not offered"),
-        ("clos.toml all_reduce", "does not read fabric files"),
+        ("clos.toml all_reduce", "cannot read the fabric file clos.toml"),
+        ("clos-2tier all_reduce --gpus 999999", "a fabric that has 2048"),
+        ("clos-2tier all_reduce --fail switch:core", "there is no tier `core`"),
+        ("clos-2tier all_reduce --job tp7,dp", "7 ranks do not divide 2048 GPUs"),
+        ("--example nothing", "there are clos-2tier"),
         ("clos.toml", "needs a collective"),
         ("loss --machine dgx-h100", "--machine is of a collective"),
         ("loss --rate 400G", "--round-trip"),

@@ -20,7 +20,7 @@ pub struct FabricArguments {
     /// What is lost or slow, such as link, switch:spine*2, plane, link:leaf@0.5; again for more [default: nothing]
     #[arg(long, value_name = "PART", help_heading = OF_FABRICS)]
     pub fail: Vec<Failure>,
-    /// Print a fabric file to start from: clos-2tier, clos-3tier, rail-optimized, multi-plane, oversubscribed
+    /// Print a fabric file to start from: clos-2tier, clos-3tier, rail-optimized, multi-plane, oversubscribed [default: none]
     #[arg(long, value_name = "NAME", value_parser = example, help_heading = OF_FABRICS)]
     pub example: Option<&'static str>,
 }

@@ -216,15 +216,9 @@ pub(in crate::options) const PLAN: Below = Below {
         ("busbw plan loss --rate 400G --round-trip 9us --drop 0.1%", ""),
         ("busbw plan collisions --flows 8 --queue-pairs 4 --uplinks 8", ""),
         ("busbw plan --machine dgx-h100 --nodes 4 alltoall -b 1M --json", ""),
-        (
-            "busbw plan --example clos-2tier >fabric.toml && busbw plan fabric.toml all_reduce",
-            "the hosts and switches of a fabric file",
-        ),
-        (
-            "busbw plan multi-plane all_reduce --job tp8,pp8,dp",
-            "an example's, and the groups of a job at once",
-        ),
-        ("busbw plan oversubscribed alltoall --job ep64 --placement scattered --fail switch", ""),
+        ("busbw plan --example clos-2tier", "a fabric file to start from"),
+        ("busbw plan multi-plane all_reduce --job tp8,pp8,dp", "the groups of a job"),
+        ("busbw plan oversubscribed alltoall --job ep64 --fail switch", ""),
     ],
     exits: "0 answered, 1 --measured cannot be true, 2 usage, or a fact is missing without which there is no answer",
 };
