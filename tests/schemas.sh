@@ -72,7 +72,14 @@ lossless --rate 400G --ports 64 --cable 100m --classes 2 --buffer 165.2MB
 loss --rate 400G --round-trip 80us --exposed 14%
 collisions --queue-pairs 4 --uplinks 8
 collisions --flows 1000 --uplinks 64
+clos-2tier all_reduce --gpus 64 -b 1M -e 4M
+multi-plane all_reduce --job tp8,pp8,dp -b 1G
+oversubscribed alltoall --job ep64 --fail switch -b 1M -e 2M
 QUESTIONS
+for name in clos-2tier clos-3tier rail-optimized multi-plane oversubscribed; do
+  "$busbw" plan --example "$name" >"$name.toml"
+  "$busbw" topo --json "$name.toml"
+done >fabric.out
 for name in $("$busbw" schema | cut -d ' ' -f 1); do "$busbw" schema "$name" >"$name.schema"; done
 
 PYTHONPATH=$work/packages python3 - <<'PYTHON'
