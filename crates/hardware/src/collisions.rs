@@ -76,7 +76,7 @@ pub fn busiest(flows: Flows) -> Busiest {
 
 /// The probability that the busiest of `links` gets exactly k of n hashes, for k from 0 to n.
 ///
-/// P(max ≤ k) = n!/mⁿ · [xⁿ] (Σ_{j≤k} xʲ/j!)ᵐ (multinomial distribution). Computed link by link, so that nothing overflows:
+/// P(max ≤ k) = n!/mⁿ · \[xⁿ\] (Σ_{j≤k} xʲ/j!)ᵐ (multinomial distribution). Computed link by link, so that nothing overflows:
 /// the i-th of m links takes j of the hashes left with the binomial probability of 1/(m−i).
 pub fn exact(hashes: usize, links: usize) -> Vec<f64> {
     let mut probabilities = vec![0.0; hashes + 1];
