@@ -52,7 +52,7 @@ if [ "${2:-}" = --network ]; then
   sed "s/^RUNS=.*/RUNS=${RUNS:-5} RATE=${RATE:-5} BREAKS=${BREAKS:-100}/" tests/rdma/paths.sh >"$work/script"
   echo "# the plugin over four shaped soft-RoCE links and over TCP, in turns; $(nproc) cores, load before: $(cut -d ' ' -f 1-3 /proc/loadavg)"
   code=0
-  LINKS=4 LIMIT=${LIMIT:-7200} tests/rdma/vm.sh pair "$work/script" "$pair" | sed -n 's/^0| //p' || code=$?
+  LINKS=4 LIMIT=${LIMIT:-7200} tests/rdma/vm.sh pair "$work/script" "$pair" | sed 's/^0| //' || code=$?
   echo "# load after: $(cut -d ' ' -f 1-3 /proc/loadavg)"
   exit "$code"
 fi

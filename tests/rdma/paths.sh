@@ -56,6 +56,7 @@ for run in $(seq "$BREAKS"); do
   if [ "$VM" = 1 ]; then
     BUSBW_NET=rdma timeout -s KILL 60 ./pair listen "10.0.0.2:$port" >/tmp/out 2>&1
     code=$?
+    [ "$code" = 0 ] || { echo "transfer $run: exit $code"; cat /tmp/out; }
   else
     # The control connection of the pair goes over d0, which stays.
     [ "$link" != 0 ] || link=1

@@ -308,7 +308,8 @@ impl Dialer for Connection {
             let now = connection.now();
             let is_refused = matches!(error, Errno::CONNREFUSED | Errno::CONNRESET);
             if matches!(state.paths[number].link, PathState::Stopping { .. }) {
-                if is_refused {
+                // A connection that is reset may be one of too many: the process is there.
+                if error == Errno::CONNREFUSED {
                     connection.nobody_to_stop(state, number, now);
                 }
                 return;
