@@ -3,8 +3,10 @@
 
 /// Which interfaces are taken.
 mod choice;
+/// NCCL's lists of names.
+pub(crate) mod list;
 /// Facts from /sys.
-mod sys;
+pub(crate) mod sys;
 
 use std::{ffi::CString, net::IpAddr, path::Path};
 

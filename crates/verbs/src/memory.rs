@@ -24,24 +24,8 @@ pub struct RemoteMemory {
     pub key: u32,
 }
 
-/// What may be done to registered memory, beside reading it for what is sent from it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Only this process's own requests read and write it.
-    Local,
-    /// The other end may read and write it, too.
-    Remote,
-}
-
-impl Access {
-    fn bits(self) -> i32 {
-        let remote = match self {
-            Access::Local => 0,
-            Access::Remote => access::REMOTE_WRITE | access::REMOTE_READ,
-        };
-        (access::LOCAL_WRITE | remote) as i32
-    }
-}
+/// The device may write there, and the other end may read and write.
+const RIGHTS: i32 = (access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_READ) as i32;
 
 /// Memory that a device knows: of this process, or of a GPU. Ending it, as dropping does, ends all access to it.
 pub struct Registration {
@@ -65,7 +49,7 @@ impl Registration {
     /// (nvidia_peermem).
     ///
     /// # Safety
-    /// They stay until this is dropped. With [`Access::Remote`], nobody here takes for its own what the other end writes.
+    /// They stay until this is dropped, and nobody here takes for its own what the other end writes.
     ///
     /// # Errors
     /// The memory cannot be locked (memlock), or the device cannot reach it.
@@ -73,11 +57,10 @@ impl Registration {
         device: &Arc<Device>,
         address: *mut u8,
         bytes: usize,
-        access: Access,
     ) -> Result<Registration, VerbsError> {
         let register = device.verbs.calls.reg_mr.ok_or(VerbsError::Absent("ibv_reg_mr"))?;
         // SAFETY: the domain is open, and the caller vouches for the memory.
-        let made = unsafe { register(device.domain, address.cast(), bytes, access.bits()) };
+        let made = unsafe { register(device.domain, address.cast(), bytes, RIGHTS) };
         Registration::checked(device, "ibv_reg_mr", made)
     }
 
@@ -93,13 +76,11 @@ impl Registration {
         (descriptor, offset): (i32, u64),
         address: u64,
         bytes: usize,
-        access: Access,
     ) -> Result<Registration, VerbsError> {
         let register = device.verbs.calls.reg_dmabuf_mr;
         let register = register.ok_or(VerbsError::Absent("ibv_reg_dmabuf_mr"))?;
         // SAFETY: the domain is open, and the caller vouches for the memory.
-        let made =
-            unsafe { register(device.domain, offset, bytes, address, descriptor, access.bits()) };
+        let made = unsafe { register(device.domain, offset, bytes, address, descriptor, RIGHTS) };
         Registration::checked(device, "ibv_reg_dmabuf_mr", made)
     }
 
@@ -189,8 +170,7 @@ impl Region {
             unsafe { pages.address.add(at).write_volatile(0) };
         }
         // SAFETY: the mapping lives until the registration has ended; bytes are only copied in and out.
-        let registration =
-            unsafe { Registration::of_memory(device, pages.address, whole, Access::Remote) }?;
+        let registration = unsafe { Registration::of_memory(device, pages.address, whole) }?;
         Ok(Arc::new(Region { registration, pages, bytes }))
     }
 

@@ -11,3 +11,16 @@ mod machine_file;
 mod plan_curves;
 mod plan_points;
 mod topology;
+
+/// docs/plan.md has this table between these two lines. With UPDATE_PLAN_TABLE it is written there.
+fn document_has(begin: &str, end: &str, wanted: &str) {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/plan.md");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (before, rest) = text.split_once(begin).expect("the beginning of the table");
+    let (table, after) = rest.split_once(end).expect("the end of the table");
+    if std::env::var_os("UPDATE_PLAN_TABLE").is_some() {
+        std::fs::write(&file, format!("{before}{begin}{wanted}{end}{after}")).unwrap();
+        return;
+    }
+    assert!(table == wanted, "docs/plan.md has another table; it is now:\n{wanted}");
+}

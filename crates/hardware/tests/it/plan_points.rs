@@ -1,7 +1,7 @@
 //! Predictions against published results that calibrated nothing: data/plan/points.tsv. The table of docs/plan.md is
 //! this one; `UPDATE_PLAN_TABLE=1 cargo test -p busbw-hardware --test it plan_points` writes it anew.
 
-use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
+use std::{collections::BTreeSet, fmt::Write, fs};
 
 use busbw_core::Collective;
 use busbw_hardware::limits::{Algorithm, Inside, Memory, RankPlacement};
@@ -218,14 +218,5 @@ fn nothing_is_scored_that_calibrated() {
 
 #[test]
 fn the_document_has_this_table() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/plan.md");
-    let text = fs::read_to_string(&file).unwrap();
-    let (before, rest) = text.split_once(BEGIN).expect("the beginning of the table");
-    let (table, after) = rest.split_once(END).expect("the end of the table");
-    let (wanted, _) = document();
-    if std::env::var_os("UPDATE_PLAN_TABLE").is_some() {
-        fs::write(&file, format!("{before}{BEGIN}{wanted}{END}{after}")).unwrap();
-        return;
-    }
-    assert!(table == wanted, "docs/plan.md has another table; it is now:\n{wanted}");
+    super::document_has(BEGIN, END, &document().0);
 }

@@ -99,7 +99,7 @@ impl<M: Source> Sender<M> {
                 self.paths[path].pace.fade();
             }
             if self.paths[path].capabilities.is_placed {
-                self.doubt(path, now, actions);
+                is_alone |= self.doubt(path, now, actions);
             }
             let Some(lateness) = Self::lateness(&self.paths[path]) else { continue };
             if self.is_late(lateness, now) {
@@ -123,21 +123,24 @@ impl<M: Source> Sender<M> {
         }
     }
 
-    /// A path that places what it carries takes no more chunks while it is late, and is given up after long.
-    fn doubt(&mut self, path: usize, now: Time, actions: &mut Vec<Action>) {
+    /// A path that places what it carries takes no more chunks while it is late, and is given up after long. Whether it would be,
+    /// were others heard of: they may have nothing in flight any more.
+    fn doubt(&mut self, path: usize, now: Time, actions: &mut Vec<Action>) -> bool {
         if Self::lateness(&self.paths[path]).is_some_and(|late| self.is_late(late, now))
             && let Some(up) = self.paths[path].up()
         {
             up.is_suspected = true;
         }
         let limit = GIVE_UP_TIMEOUT.max(8 * Duration::from_nanos(self.paths[path].expected()));
-        let Link::Up(up) = &self.paths[path].link else { return };
-        if let Some(since) = up.waiting_since().filter(|_| up.is_suspected)
-            && self.is_late((limit, since), now)
-        {
+        let Link::Up(up) = &self.paths[path].link else { return false };
+        let Some(since) = up.waiting_since().filter(|_| up.is_suspected) else { return false };
+        let is_over = now.since(since) > limit;
+        if self.is_late((limit, since), now) {
             let loss = Loss::Silent { silence: now.since(since), timeouts: 0 };
             actions.push(Action::GiveUp { path, loss });
+            return false;
         }
+        is_over
     }
 
     /// What is in flight on this path goes over others as well, if it is late still. `writing` is what the

@@ -406,6 +406,27 @@ fn what_a_path_places_is_on_one_path_at_a_time() {
     assert_eq!(acknowledge(&mut sender, 1, 1, at(506)), [7]);
 }
 
+/// The path that is late has the last chunk: nobody else is heard of by himself.
+#[test]
+fn a_path_that_places_is_given_up_when_the_others_have_nothing_left() {
+    let capabilities = Capabilities::RELIABLE_WRITES;
+    let mut sender = Sender::over(vec![PathConfig { addresses: 0, capabilities }; 2], CHUNK, at(0));
+    let mut actions = Vec::new();
+    (0..2).for_each(|path| sender.connected(path, at(0), &mut actions));
+    push(&mut sender, 2 << 16, 7);
+    next(&mut sender, 0, at(1));
+    next(&mut sender, 1, at(1));
+    acknowledge(&mut sender, 1, 1, at(22));
+    sender.check_late(at(30), &mut actions);
+    assert_eq!((actions.as_slice(), sender.state(0)), (&[][..], State::Suspected));
+    sender.check_late(at(600), &mut actions);
+    assert_eq!(actions, [Action::Ping(1)]);
+    acknowledge(&mut sender, 1, 0, at(601));
+    actions.clear();
+    sender.check_late(at(602), &mut actions);
+    assert!(matches!(actions[..], [Action::GiveUp { path: 0, .. }]), "{actions:?}");
+}
+
 #[test]
 fn an_empty_message_is_one_chunk() {
     let mut sender = sender(2);

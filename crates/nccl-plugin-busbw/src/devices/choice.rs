@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use nccl_plugin_abi::Status;
 
-use super::Interface;
+use super::{Interface, list};
 use crate::failure::{Failure, Result};
 
 /// Interfaces at most (MAX_IFS).
@@ -71,18 +71,8 @@ fn of_family(address: &IpAddr, family: Option<&str>) -> bool {
 
 /// The interfaces that match a list like "eth0,eth1", "=eth0", "^docker" or "^=eth0".
 fn matching(usable: &[Interface], list: &str) -> Vec<Interface> {
-    let (not, list) = list.strip_prefix('^').map_or((false, list), |rest| (true, rest));
-    let (exact, list) = list.strip_prefix('=').map_or((false, list), |rest| (true, rest));
-    // A port after the name is for RDMA.
-    let names = list.split(',').filter_map(|word| word.split(':').next());
-    let names: Vec<&str> = names.filter(|name| !name.is_empty()).take(AT_MOST).collect();
-    let named = |interface: &Interface| {
-        let is = |name: &&str| {
-            if exact { interface.name == *name } else { interface.name.starts_with(name) }
-        };
-        names.is_empty() || names.iter().any(is)
-    };
-    usable.iter().filter(|&interface| named(interface) != not).take(AT_MOST).cloned().collect()
+    let selected = |interface: &&Interface| list::selects(list, AT_MOST, &interface.name, None);
+    usable.iter().filter(selected).take(AT_MOST).cloned().collect()
 }
 
 #[cfg(test)]

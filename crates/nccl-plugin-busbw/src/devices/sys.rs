@@ -10,12 +10,12 @@ fn net(root: &Path, name: &str) -> PathBuf {
     root.join("sys/class/net").join(name)
 }
 
-fn line(path: PathBuf) -> Option<String> {
+pub(crate) fn line(path: PathBuf) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
 /// Names of a folder's entries, sorted; none where there is no folder.
-fn entries(folder: PathBuf) -> impl Iterator<Item = String> {
+pub(crate) fn entries(folder: PathBuf) -> impl Iterator<Item = String> {
     let names = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
         names.filter_map(|entry| entry.file_name().into_string().ok()).collect();

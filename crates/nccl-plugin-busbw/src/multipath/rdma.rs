@@ -8,7 +8,6 @@ mod arrival;
 mod clear_to_send;
 mod exchange;
 mod flush;
-mod hca_list;
 mod memory;
 mod ports;
 mod queue_pairs;

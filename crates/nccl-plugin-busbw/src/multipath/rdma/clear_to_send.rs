@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use busbw_multipath::frame::take;
-use busbw_verbs::{Access, Place, Region, Registration, RemoteMemory, VerbsError};
+use busbw_verbs::{Place, Region, Registration, RemoteMemory, VerbsError};
 
 use super::{MAX_PORTS, ports::OpenPort};
 
@@ -78,7 +78,7 @@ impl Table {
         let address = region.remote().address as *mut u8;
         let others = ports[1..].iter().map(|port| {
             // SAFETY: the region's memory, which is dropped after this; bytes are only copied in and out of it.
-            unsafe { Registration::of_memory(&port.device, address, bytes, Access::Remote) }
+            unsafe { Registration::of_memory(&port.device, address, bytes) }
         });
         Ok(Table { others: others.collect::<Result<_, _>>()?, region })
     }

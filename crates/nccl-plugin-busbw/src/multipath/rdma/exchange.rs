@@ -11,7 +11,10 @@ use std::{
 
 use busbw_multipath::frame::take;
 use busbw_verbs::{Address, Endpoint, RemoteMemory};
-use rustix::io::Errno;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 
 use crate::multipath::sockets;
 
@@ -178,6 +181,13 @@ impl Talk {
         self.read = 0;
         Word::decoded(&self.bytes).map(Some).ok_or(Errno::PROTO)
     }
+}
+
+/// Whether any of these has something to hear: one question to the kernel for all.
+pub(super) fn any_says<'a>(talks: impl Iterator<Item = &'a Talk>) -> bool {
+    let mut files: Vec<_> = talks.map(|talk| PollFd::new(&talk.socket, PollFlags::IN)).collect();
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(poll(&mut files, Some(&at_once)), Ok(1..))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::{
     ffi::CString,
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex, OnceLock},
     time::{Duration, Instant},
 };
@@ -15,9 +15,9 @@ use nccl_plugin_abi::{
     net::{PTR_CUDA, PTR_DMA_BUF, PTR_HOST},
 };
 
-use super::{MAX_PORTS, hca_list, registrations::Registrations};
+use super::{MAX_PORTS, registrations::Registrations};
 use crate::{
-    devices::Device,
+    devices::{Device, list, sys},
     log,
     multipath::locks::lock,
     network::{Failure, Result},
@@ -25,6 +25,8 @@ use crate::{
 
 /// NCCL's own variables for its IB network, which hold here, too.
 const HCA: &str = "NCCL_IB_HCA";
+/// Entries that NCCL reads of it (MAX_IB_DEVS).
+const MAX_LISTED: usize = 32;
 const GID_INDEX: &str = "NCCL_IB_GID_INDEX";
 const TRAFFIC_CLASS: &str = "NCCL_IB_TC";
 const SERVICE_LEVEL: &str = "NCCL_IB_SL";
@@ -72,15 +74,15 @@ struct Wishes {
 /// # Errors
 /// There is none: why.
 pub(super) fn usable(root: &Path) -> Result<Vec<Port>> {
-    let list = std::env::var(HCA).unwrap_or_default();
+    let listed = std::env::var(HCA).unwrap_or_default();
     let gid_index = number(GID_INDEX, -1..=255)?;
     let folder = root.join("sys/class/infiniband");
     let (mut ports, mut left_out) = (Vec::new(), Vec::new());
     for device in entries(&folder) {
         for port in entries(&folder.join(&device).join("ports")) {
             let Ok(number) = port.parse::<u8>() else { continue };
-            if !hca_list::selects(&list, &device, number) {
-                left_out.push(format!("{device}:{number} is not in {HCA}={list}"));
+            if !list::selects(&listed, MAX_LISTED, &device, Some(number)) {
+                left_out.push(format!("{device}:{number} is not in {HCA}={listed}"));
                 continue;
             }
             match read(&folder.join(&device), &device, number, gid_index) {
@@ -112,12 +114,12 @@ fn read(
     gid_index: Option<i64>,
 ) -> std::result::Result<Port, String> {
     let port = device.join("ports").join(number.to_string());
-    let state = line(&port.join("state")).unwrap_or_else(|| "unknown".to_owned());
+    let state = sys::line(port.join("state")).unwrap_or_else(|| "unknown".to_owned());
     if state != "4: ACTIVE" {
         return Err(format!("is not active, its state is {state}"));
     }
-    let is_ethernet = line(&port.join("link_layer")).as_deref() == Some("Ethernet");
-    let gbps = line(&port.join("rate"))
+    let is_ethernet = sys::line(port.join("link_layer")).as_deref() == Some("Ethernet");
+    let gbps = sys::line(port.join("rate"))
         .and_then(|rate| rate.split_whitespace().next()?.parse().ok())
         .unwrap_or(0.0);
     let asked = gid_index.and_then(|index| u8::try_from(index).ok());
@@ -127,7 +129,7 @@ fn read(
             .ok_or("has no address: its interface has no IP address, or is down".to_owned())?,
         None => 0,
     };
-    let guid = line(&device.join("node_guid")).unwrap_or_default().replace(':', "");
+    let guid = sys::line(device.join("node_guid")).unwrap_or_default().replace(':', "");
     Ok(Port {
         device: name.to_owned(),
         number,
@@ -144,9 +146,9 @@ fn read(
 /// Index of the address that reaches furthest: RoCE v2 over IPv4, over IPv6, within the link; RoCE v1.
 fn best_gid(port: &Path) -> Option<u8> {
     let rank = |index: &u8| {
-        let gid = line(&port.join("gids").join(index.to_string()))?.replace(':', "");
+        let gid = sys::line(port.join("gids").join(index.to_string()))?.replace(':', "");
         let gid = u128::from_str_radix(&gid, 16).ok().filter(|gid| *gid != 0)?;
-        let kind = line(&port.join("gid_attrs/types").join(index.to_string()))?;
+        let kind = sys::line(port.join("gid_attrs/types").join(index.to_string()))?;
         let is_ipv4 = gid >> 32 == 0xffff;
         let is_local = gid >> 118 == 0xfe80 >> 6;
         Some(match (kind.as_str(), is_ipv4, is_local) {
@@ -341,19 +343,12 @@ fn number(name: &str, allowed: std::ops::RangeInclusive<i64>) -> Result<Option<i
     value.map(Some).ok_or_else(|| Failure::variable(name, &text, &expected()))
 }
 
-fn line(path: &Path) -> Option<String> {
-    Some(fs::read_to_string(path).ok()?.trim().to_owned())
-}
-
 /// Names of a folder's entries, sorted as people count: mlx5_2 before mlx5_10.
-fn entries(folder: &PathBuf) -> Vec<String> {
-    let names = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> =
-        names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+fn entries(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = sys::entries(folder.to_owned()).collect();
     names.sort_by_key(|name| {
-        let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-        let (text, number) = name.split_at(name.len() - digits);
-        (text.to_owned(), number.parse::<u64>().unwrap_or(0))
+        let text = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        (text.to_owned(), name[text.len()..].parse::<u64>().unwrap_or(0))
     });
     names
 }

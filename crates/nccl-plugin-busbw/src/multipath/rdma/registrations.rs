@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-use busbw_verbs::{Access, Device, Registration, VerbsError};
+use busbw_verbs::{Device, Registration, VerbsError};
 
 use crate::{multipath::locks::lock, network::Memory};
 
@@ -50,18 +50,16 @@ impl Registrations {
                 let (address, bytes) = (start as u64, end - start);
                 // SAFETY: the memory stays until NCCL takes the registration back; the device writes there only what the
                 // connection that it is registered with was asked to receive.
-                let made = unsafe {
-                    Registration::of_dma_buf(&self.device, dma_buf, address, bytes, Access::Remote)
-                };
+                let made =
+                    unsafe { Registration::of_dma_buf(&self.device, dma_buf, address, bytes) };
                 (made?, start..end)
             }
             None => {
                 let first = start / PAGE * PAGE;
                 let bytes = end.next_multiple_of(PAGE).max(first + PAGE) - first;
                 // SAFETY: as above; what else lies on the first and the last page is not named by any request.
-                let made = unsafe {
-                    Registration::of_memory(&self.device, first as *mut u8, bytes, Access::Remote)
-                };
+                let made =
+                    unsafe { Registration::of_memory(&self.device, first as *mut u8, bytes) };
                 (made?, first..first + bytes)
             }
         };

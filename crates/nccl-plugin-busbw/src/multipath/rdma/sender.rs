@@ -76,7 +76,7 @@ struct State {
     /// Room for what a queue tells, and for what a path is to carry.
     told: Vec<Ended>,
     chunks: Vec<Chunk<Outgoing>>,
-    /// What is to be done once the lock is open.
+    /// What the state machine asks for, until it is done.
     actions: VecDeque<Action>,
 }
 

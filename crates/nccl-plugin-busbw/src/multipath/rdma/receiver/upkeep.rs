@@ -9,11 +9,10 @@ use std::{
 };
 
 use busbw_multipath::{CONNECTION_TIMEOUT, Error, frame::Hello};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{
     super::{
-        exchange::{End, Talk, Word},
+        exchange::{self, End, Talk, Word},
         queue_pairs::{Kind, Made, RECEIVES, Tag},
     },
     Connection, PathState, State, Up,
@@ -55,15 +54,9 @@ impl Connection {
 
     /// Hears what the other end says.
     fn hear(&self, state: &mut State) {
-        let ready = {
-            let of_paths = state.paths.iter_mut().filter_map(|path| path.link.talk());
-            let talks = of_paths.map(|talk| &*talk).chain(state.stops.iter().map(|(_, talk)| talk));
-            let mut files: Vec<_> =
-                talks.map(|talk| PollFd::new(&talk.socket, PollFlags::IN)).collect();
-            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-            matches!(poll(&mut files, Some(&at_once)), Ok(1..))
-        };
-        if !ready {
+        let of_paths = state.paths.iter_mut().filter_map(|path| path.link.talk());
+        let talks = of_paths.map(|talk| &*talk).chain(state.stops.iter().map(|(_, talk)| talk));
+        if !exchange::any_says(talks) {
             return;
         }
         for number in 0..state.paths.len() {

@@ -4,10 +4,7 @@
 use std::{net::SocketAddr, os::fd::OwnedFd, sync::Weak, time::Duration};
 
 use busbw_multipath::{Action, ConnectError, End, Loss, Notice, Time, frame::Hello};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-};
+use rustix::io::Errno;
 
 use super::{
     super::{
@@ -79,15 +76,9 @@ impl Connection {
 
     /// Hears what the other end says of paths.
     fn hear(&self, state: &mut State, now: Time) {
-        let ready = {
-            let of_paths = state.paths.iter_mut().filter_map(|path| path.link.talk());
-            let talks = of_paths.map(|talk| &*talk).chain(state.stops.iter().map(|(_, talk)| talk));
-            let mut files: Vec<_> =
-                talks.map(|talk| PollFd::new(&talk.socket, PollFlags::IN)).collect();
-            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-            matches!(poll(&mut files, Some(&at_once)), Ok(1..))
-        };
-        if !ready {
+        let of_paths = state.paths.iter_mut().filter_map(|path| path.link.talk());
+        let talks = of_paths.map(|talk| &*talk).chain(state.stops.iter().map(|(_, talk)| talk));
+        if !exchange::any_says(talks) {
             return;
         }
         for number in 0..state.paths.len() {
