@@ -19,6 +19,7 @@ mod locks;
 mod loom_models;
 mod manager;
 mod memory;
+mod pending;
 pub mod rdma;
 mod receiver;
 mod results;
@@ -31,34 +32,21 @@ mod threads;
 mod watch;
 
 use std::{
-    collections::HashMap,
     path::PathBuf,
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use nccl_plugin_abi::net_stats::NetStats;
 
 pub use self::stats::stats_file;
 use self::{
-    engine::Engine,
-    fault::Fault,
-    handle::Listening,
-    locks::lock,
-    manager::{Closing, Manager},
-    sender::Sending,
-    stats::Stats,
+    engine::Engine, fault::Fault, handle::Listening, locks::lock, manager::Manager,
+    pending::Pending, sender::Sending, stats::Stats,
 };
 use crate::{
     devices::Device,
     network::{Handle, Listener, Network, Result, Sender},
 };
-
-/// A connection that is being made, and that nobody has asked for in so long, was given up.
-const ABANDONED: Duration = Duration::from_secs(60);
 
 /// The network.
 pub struct Multipath {
@@ -70,9 +58,7 @@ pub struct Multipath {
     engine: OnceLock<Arc<Engine>>,
     manager: OnceLock<Arc<Manager>>,
     starting: Mutex<()>,
-    /// Connections that are being made, by what is in their handle, and when they were asked for.
-    pending: Mutex<HashMap<u64, (Arc<sender::Connection>, Instant)>>,
-    last: AtomicU64,
+    pending: Pending<sender::Connection>,
 }
 
 impl Multipath {
@@ -87,8 +73,7 @@ impl Multipath {
             engine: OnceLock::new(),
             manager: OnceLock::new(),
             starting: Mutex::default(),
-            pending: Mutex::default(),
-            last: AtomicU64::new(0),
+            pending: Pending::default(),
         }
     }
 
@@ -142,46 +127,12 @@ impl Network for Multipath {
     }
 
     fn connect(&self, device: usize, handle: &mut Handle) -> Result<Option<Box<dyn Sender>>> {
-        let now = Instant::now();
-        let known = lock(&self.pending).get_mut(&handle::state(handle)).map(|(shared, asked)| {
-            *asked = now;
-            shared.clone()
-        });
-        let shared = match known {
-            Some(shared) => shared,
-            None => {
-                self.end_abandoned(now);
-                let there = Listening::read(handle)?;
-                let shared = self.connection(device, &there)?;
-                let state = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-                lock(&self.pending).insert(state, (shared.clone(), now));
-                handle::set_state(handle, state);
-                shared
-            }
-        };
-        let failure = shared.failure();
-        if failure.is_ok() && !shared.is_up() {
-            return Ok(None);
-        }
-        lock(&self.pending).remove(&handle::state(handle));
-        handle::set_state(handle, 0);
-        failure?;
-        Ok(Some(Box::new(Sending::new(shared))))
+        let made = self.pending.connect(handle, |there| self.connection(device, there))?;
+        Ok(made.map(|shared| Box::new(Sending::new(shared)) as Box<dyn Sender>))
     }
 }
 
 impl Multipath {
-    /// Ends connections that nobody asks for any more: NCCL has given them up, of which no call tells.
-    fn end_abandoned(&self, now: Instant) {
-        lock(&self.pending).retain(|_, (shared, asked)| {
-            let stays = now.saturating_duration_since(*asked) < ABANDONED;
-            if !stays {
-                shared.abort();
-            }
-            stays
-        });
-    }
-
     fn connection(&self, device: usize, there: &Listening) -> Result<Arc<sender::Connection>> {
         let routes = routes::between(
             &self.devices[device].interfaces,
@@ -203,7 +154,10 @@ impl Multipath {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::{
+        net::{IpAddr, Ipv4Addr},
+        time::{Duration, Instant},
+    };
 
     use super::*;
     use crate::devices::Interface;
@@ -224,12 +178,11 @@ mod tests {
         while listener.accept().unwrap().is_none() {
             assert!(Instant::now() < until, "no connection");
         }
-        let shared: Vec<_> =
-            lock(&network.pending).values().map(|(shared, _)| Arc::downgrade(shared)).collect();
-        network.end_abandoned(Instant::now());
-        assert_eq!(lock(&network.pending).len(), 1);
-        network.end_abandoned(Instant::now() + ABANDONED);
-        assert!(lock(&network.pending).is_empty());
+        let shared = network.pending.all();
+        network.pending.end_abandoned(Instant::now());
+        assert_eq!(network.pending.all().len(), 1);
+        network.pending.end_abandoned(Instant::now() + pending::ABANDONED);
+        assert!(network.pending.all().is_empty());
         // The manager may just be looking at it.
         while shared[0].strong_count() > 0 {
             assert!(Instant::now() < until, "it is kept");

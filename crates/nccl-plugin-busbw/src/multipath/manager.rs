@@ -24,8 +24,8 @@ use rustix::io::Errno;
 pub(super) use self::connecting::CONNECT_TIMEOUT;
 use self::thread::Thread;
 use super::{
-    clock::Clock, engine::Engine, exit, fault::Fault, handle::Listening, locks::lock, sockets,
-    stats::Stats,
+    clock::Clock, engine::Engine, exit, fault::Fault, handle::Listening, locks::lock,
+    pending::Comes, sockets, stats::Stats,
 };
 use crate::{
     devices::Interface,
@@ -85,12 +85,9 @@ pub(super) trait Acceptor: Send + Sync {
 }
 
 /// An end that its caller has closed, until what was sent has arrived.
-pub(super) trait Closing: Managed {
+pub(super) trait Closing: Managed + Comes {
     /// Whether everything is acknowledged.
     fn is_idle(&self) -> bool;
-
-    /// Why the connection has ended, if it has.
-    fn failure(&self) -> Result<()>;
 
     /// Ends every path: the sockets on which the other side is to be told so.
     fn end(&self) -> Vec<OwnedFd>;

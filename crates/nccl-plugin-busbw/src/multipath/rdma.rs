@@ -16,13 +16,8 @@ mod registrations;
 mod sender;
 
 use std::{
-    collections::HashMap,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Instant,
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use busbw_multipath::{MAX_PATHS, frame::Hello};
@@ -36,12 +31,12 @@ use self::{
     sender::Sending,
 };
 use super::{
-    ABANDONED,
     engine::Engine,
     fault::Fault,
-    handle::{self, Listening},
+    handle::Listening,
     locks::lock,
     manager::Manager,
+    pending::Pending,
     routes,
     stats::{Stats, stats_file},
 };
@@ -72,9 +67,7 @@ pub struct Rdma {
     stats: Option<PathBuf>,
     manager: OnceLock<Arc<Manager>>,
     starting: Mutex<()>,
-    /// Connections that are being made, by what is in their handle, and when they were asked for.
-    pending: Mutex<HashMap<u64, (Arc<sender::Connection>, Instant)>>,
-    last: AtomicU64,
+    pending: Pending<sender::Connection>,
 }
 
 impl Rdma {
@@ -110,8 +103,7 @@ impl Rdma {
             stats: stats_file(),
             manager: OnceLock::new(),
             starting: Mutex::default(),
-            pending: Mutex::default(),
-            last: AtomicU64::new(0),
+            pending: Pending::default(),
         })
     }
 
@@ -132,17 +124,6 @@ impl Rdma {
     /// The ports of a device, open.
     fn open(&self, device: usize) -> Result<Vec<Arc<OpenPort>>> {
         self.members[device].iter().map(|at| self.opened.get(&self.ports, *at)).collect()
-    }
-
-    /// Ends connections that nobody asks for any more: NCCL has given them up, of which no call tells.
-    fn end_abandoned(&self, now: Instant) {
-        lock(&self.pending).retain(|_, (shared, asked)| {
-            let stays = now.saturating_duration_since(*asked) < ABANDONED;
-            if !stays {
-                shared.abort();
-            }
-            stays
-        });
     }
 
     fn connection(&self, device: usize, there: &Listening) -> Result<Arc<sender::Connection>> {
@@ -176,32 +157,8 @@ impl Network for Rdma {
     }
 
     fn connect(&self, device: usize, handle: &mut Handle) -> Result<Option<Box<dyn Sender>>> {
-        let now = Instant::now();
-        let known = lock(&self.pending).get_mut(&handle::state(handle)).map(|(shared, asked)| {
-            *asked = now;
-            shared.clone()
-        });
-        let shared = match known {
-            Some(shared) => shared,
-            None => {
-                self.end_abandoned(now);
-                let there = Listening::read(handle)?;
-                let shared = self.connection(device, &there)?;
-                let state = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-                lock(&self.pending).insert(state, (shared.clone(), now));
-                handle::set_state(handle, state);
-                shared
-            }
-        };
-        shared.look();
-        let failure = shared.failure();
-        if failure.is_ok() && !shared.is_up() {
-            return Ok(None);
-        }
-        lock(&self.pending).remove(&handle::state(handle));
-        handle::set_state(handle, 0);
-        failure?;
-        Ok(Some(Box::new(Sending::new(shared))))
+        let made = self.pending.connect(handle, |there| self.connection(device, there))?;
+        Ok(made.map(|shared| Box::new(Sending::new(shared)) as Box<dyn Sender>))
     }
 }
 

@@ -21,8 +21,8 @@ use busbw_multipath::{End, Time, frame::Hello};
 pub(super) use self::calls::Sending;
 use self::{counts::Kernel, stream::Stream};
 use super::{
-    engine::Open, events::Events, flag::Flag, locks::lock, manager::Manager, memory::Outgoing,
-    results::Results, routes::Route, watch::Watch,
+    engine::Open, events::Events, flag::Flag, manager::Manager, memory::Outgoing, results::Results,
+    routes::Route, watch::Watch,
 };
 use crate::network::Result;
 
@@ -111,11 +111,6 @@ impl Connection {
         manager.watch(connection.itself.clone());
         connection.perform(actions);
         Ok(connection)
-    }
-
-    /// Whether any path is up.
-    pub(super) fn is_up(&self) -> bool {
-        lock(&self.core).paths_up() > 0
     }
 
     fn now(&self) -> Time {

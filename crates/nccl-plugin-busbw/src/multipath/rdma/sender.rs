@@ -35,7 +35,7 @@ use super::{
     refused,
 };
 use crate::{
-    multipath::{locks::lock, manager::Manager, routes::Route, watch::Watch},
+    multipath::{locks::lock, manager::Manager, pending::Comes, routes::Route, watch::Watch},
     network::{Failure, REQUESTS, Result},
 };
 
@@ -198,27 +198,6 @@ impl Connection {
         outcome
     }
 
-    /// Hears what the other end says, as the caller waits for it.
-    pub(super) fn look(&self) {
-        self.with(Connection::progress);
-    }
-
-    /// Whether any path is up.
-    pub(super) fn is_up(&self) -> bool {
-        lock(&self.state).core.paths_up() > 0
-    }
-
-    /// Why the connection has ended, if it has.
-    ///
-    /// # Errors
-    /// That.
-    pub(super) fn failure(&self) -> Result<()> {
-        match self.ended.get() {
-            None => Ok(()),
-            Some((text, _)) => Err(Failure::new(Status::REMOTE, text)),
-        }
-    }
-
     fn port(&self, path: usize) -> usize {
         path % self.ports.len()
     }
@@ -231,9 +210,26 @@ impl Connection {
     fn now(&self) -> Time {
         Time(self.manager.clock.now().saturating_duration_since(self.started).as_nanos() as u64)
     }
+}
 
-    /// The caller has given the connection up: nothing reads its memory any more when this returns.
-    pub(super) fn abort(&self) {
+impl Comes for Connection {
+    fn failure(&self) -> Result<()> {
+        match self.ended.get() {
+            None => Ok(()),
+            Some((text, _)) => Err(Failure::new(Status::REMOTE, text)),
+        }
+    }
+
+    /// Whether any path is up; what the other end says is heard first, as the caller waits for it.
+    fn is_up(&self) -> bool {
+        self.with(|connection, state| {
+            connection.progress(state);
+            state.core.paths_up() > 0
+        })
+    }
+
+    /// Nothing reads the caller's memory any more when this returns.
+    fn abort(&self) {
         if self.aborted.swap(true, Ordering::AcqRel) {
             return;
         }

@@ -10,7 +10,7 @@ use busbw_multipath::SMALL;
 
 use super::Connection;
 use crate::{
-    multipath::{locks::lock, manager::Closing, memory::Outgoing},
+    multipath::{locks::lock, memory::Outgoing, pending::Comes},
     network::{REQUESTS, Request, Result},
 };
 
@@ -174,7 +174,7 @@ mod tests {
         multipath::{
             clock::Clock,
             engine::Engine,
-            manager::{Dialer, Managed, Manager},
+            manager::{Closing, Dialer, Managed, Manager},
         },
         network::Sender,
     };

@@ -20,6 +20,7 @@ use crate::{
     multipath::{
         locks::{lock, try_lock},
         manager::{CONNECT_TIMEOUT, Closing, Connect, Dialer, Managed},
+        pending::Comes,
         sockets,
         stats::Counted,
     },
@@ -116,18 +117,6 @@ impl Connection {
         self.watch();
     }
 
-    /// Ends every path, whatever is on its way: NCCL's memory is not touched any more.
-    pub(in crate::multipath) fn abort(&self) {
-        if self.aborted.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        // First, so that a path that is just coming up finds nothing any more.
-        lock(&self.core).abort();
-        self.note_end();
-        self.end().into_iter().for_each(|socket| self.manager.leave(socket));
-        self.manager.connect(self.connect(0, Weak::new(), Hello::ABORT));
-    }
-
     /// Keeps why the connection has ended where callers see it without a lock.
     fn note_end(&self) {
         let end = lock(&self.core).end().map(|end| (end.told(&self.paths[0].to), *end));
@@ -205,16 +194,34 @@ impl Dialer for Connection {
     }
 }
 
-impl Closing for Connection {
-    fn is_idle(&self) -> bool {
-        lock(&self.core).is_idle()
-    }
-
+impl Comes for Connection {
     fn failure(&self) -> Result<()> {
         match self.ended.get() {
             None => Ok(()),
             Some((text, _)) => Err(Failure::new(Status::REMOTE, text)),
         }
+    }
+
+    fn is_up(&self) -> bool {
+        lock(&self.core).paths_up() > 0
+    }
+
+    /// Ends every path, whatever is on its way: NCCL's memory is not touched any more.
+    fn abort(&self) {
+        if self.aborted.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // First, so that a path that is just coming up finds nothing any more.
+        lock(&self.core).abort();
+        self.note_end();
+        self.end().into_iter().for_each(|socket| self.manager.leave(socket));
+        self.manager.connect(self.connect(0, Weak::new(), Hello::ABORT));
+    }
+}
+
+impl Closing for Connection {
+    fn is_idle(&self) -> bool {
+        lock(&self.core).is_idle()
     }
 
     fn end(&self) -> Vec<OwnedFd> {

@@ -6,7 +6,10 @@ use std::{ops::Range, sync::Arc};
 use nccl_plugin_abi::Status;
 
 use super::{super::memory::Outgoing, Connection};
-use crate::network::{Failure, Memory, REQUESTS, Request, Result};
+use crate::{
+    multipath::pending::Comes,
+    network::{Failure, Memory, REQUESTS, Request, Result},
+};
 
 /// What the caller holds.
 pub(in crate::multipath::rdma) struct Sending {
