@@ -68,6 +68,13 @@ for run in $(seq "$BREAKS"); do
       1) tc qdisc replace dev "d$link" root netem loss 100%; how="carried nothing" ;;
     esac
     sleep 1
+    # One that stands still says where its threads are.
+    (
+      sleep 20
+      for thread in /proc/"$pid"/task/*; do
+        [ ! -e "$thread" ] || echo "standing: $(cat "$thread/comm" "$thread/wchan" | tr '\n' ' ') $(cut -d ' ' -f 3,14,15 "$thread/stat") $(tr '\n' ' ' <"$thread/stack")"
+      done
+    ) 2>/dev/null &
     code=0
     wait "$pid" || code=$?
     case $how in

@@ -13,6 +13,7 @@ mod ports;
 mod queue_pairs;
 mod receiver;
 mod registrations;
+mod retired;
 mod sender;
 
 use std::{
@@ -113,6 +114,7 @@ impl Rdma {
         if let Some(manager) = self.manager.get() {
             return Ok(manager.clone());
         }
+        retired::start()?;
         // Devices move bytes: no thread of ours does.
         let manager = Manager::start(&self.interfaces, self.fault, Engine::start(Some(0)))?;
         if let Some(file) = &self.stats {

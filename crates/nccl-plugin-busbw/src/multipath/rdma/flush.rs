@@ -6,18 +6,19 @@
 
 use std::sync::Arc;
 
-use busbw_verbs::{CompletionQueue, Place, QueuePair, Region, RemoteMemory, VerbsError};
+use busbw_verbs::{CompletionQueue, Place, Region, RemoteMemory, VerbsError};
 
 use super::{
     ports::OpenPort,
     queue_pairs::{Kind, Made, Tag},
+    retired::Retiring,
 };
 use crate::network::Request;
 
 /// The queue pair, and the byte that is read into.
 pub(super) struct Flush {
     // Before what it reads into.
-    pair: QueuePair,
+    pair: Retiring,
     into: Arc<Region>,
 }
 

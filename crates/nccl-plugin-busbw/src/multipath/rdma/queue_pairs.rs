@@ -8,7 +8,7 @@ use busbw_verbs::{
     CompletionQueue, Endpoint, Link, QueuePair, RemoteMemory, Service, Sizes, VerbsError,
 };
 
-use super::{exchange::End, ports::OpenPort};
+use super::{exchange::End, ports::OpenPort, retired::Retiring};
 
 /// Requests of a queue pair: chunks in flight are fewer, and each request of NCCL's is one message at least.
 pub(super) const SENDS: u32 = 128;
@@ -78,7 +78,7 @@ pub(super) fn queue(port: &OpenPort) -> Result<Arc<CompletionQueue>, VerbsError>
 
 /// A queue pair that is not connected yet, and the number of its first packet.
 pub(super) struct Made {
-    pub pair: QueuePair,
+    pub pair: Retiring,
     pub sequence: u32,
 }
 
@@ -91,7 +91,7 @@ impl Made {
             .or_else(|_| QueuePair::new(Service::Reliable, sizes(0), [queue, queue]))?;
         // Not the same for all: packets of an earlier queue pair of this number are not taken for its own.
         let sequence = pair.number().wrapping_mul(0x9e37_79b9) & 0xff_ffff;
-        Ok(Made { pair, sequence })
+        Ok(Made { pair: Retiring::new(pair), sequence })
     }
 
     /// What the other end is told.
@@ -114,7 +114,7 @@ impl Made {
     ///
     /// # Errors
     /// The ports are of two kinds, or their addresses do not belong together.
-    pub(super) fn connect(mut self, port: &OpenPort, other: &End) -> Result<QueuePair, String> {
+    pub(super) fn connect(mut self, port: &OpenPort, other: &End) -> Result<Retiring, String> {
         if port.port.is_ethernet != other.is_ethernet {
             let name = |is_ethernet| if is_ethernet { "Ethernet" } else { "InfiniBand" };
             return Err(format!(

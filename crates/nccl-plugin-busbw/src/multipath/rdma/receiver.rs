@@ -14,7 +14,7 @@ use std::{
 };
 
 use busbw_multipath::{Error, MAX_PATHS};
-use busbw_verbs::{CompletionQueue, Ended, QueuePair, RemoteMemory};
+use busbw_verbs::{CompletionQueue, Ended, RemoteMemory};
 
 pub(super) use self::calls::Listening;
 use super::{
@@ -26,6 +26,7 @@ use super::{
     ports::OpenPort,
     queue_pairs::{self, Tag},
     refused,
+    retired::Retiring,
 };
 use crate::{
     multipath::{locks::lock, manager::Manager, watch::Watch},
@@ -110,7 +111,7 @@ enum PathState {
 /// A path whose queue pairs are connected.
 struct Up {
     talk: Talk,
-    pair: QueuePair,
+    pair: Retiring,
     /// The other end's table.
     table: RemoteMemory,
     /// Words of clear-to-send that have not completed.

@@ -22,7 +22,7 @@ use std::{
 use busbw_multipath::{
     Action, Capabilities, Chunk, End, Loss, PathConfig, Sender, Time, frame::Hello,
 };
-use busbw_verbs::{CompletionQueue, Ended, QueuePair, RemoteMemory};
+use busbw_verbs::{CompletionQueue, Ended, RemoteMemory};
 use nccl_plugin_abi::Status;
 
 pub(super) use self::calls::Sending;
@@ -33,6 +33,7 @@ use super::{
     ports::OpenPort,
     queue_pairs::{self, Made},
     refused,
+    retired::Retiring,
 };
 use crate::{
     multipath::{locks::lock, manager::Manager, pending::Comes, routes::Route, watch::Watch},
@@ -106,7 +107,7 @@ enum PathState {
 /// A path whose queue pairs are connected.
 struct Up {
     talk: Talk,
-    pair: QueuePair,
+    pair: Retiring,
     /// Which of the other end's ports it ends at.
     other_port: usize,
     /// Where pings go.

@@ -24,9 +24,7 @@ impl Connection {
         let path = &mut state.paths[number];
         match std::mem::replace(&mut path.link, PathState::Down) {
             PathState::Up(Up { pair, .. }) => {
-                // A device that is gone does not stop: dropping it does what can be done. What has completed since is
-                // counted by the other end.
-                let _ = pair.stop();
+                // What has completed since is counted by the other end.
                 drop(pair);
                 path.link = PathState::Stopping { loss, since: now, asked: now };
                 self.ask(state, number);
