@@ -24,7 +24,7 @@ pub use collective::{CollectiveFigures, CollectiveLaunch, Failure, LimitShare, W
 pub use conduct::{Asked, Stages, Unable, conduct};
 pub use gate::{Decided, decide};
 pub use junit::junit;
-pub use openmetrics::openmetrics;
+pub use openmetrics::{METRICS, openmetrics};
 pub use pairs::{Look, PairsLaunch};
 pub use report::{Check, CheckLine, CheckReport, Decision, Figure, SCHEMA, Subject, Verdict};
 pub use settings::{Differing, HostFindings, Survey};

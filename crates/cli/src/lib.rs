@@ -39,6 +39,7 @@ mod topo_command;
 /// One job over several transports.
 pub mod transports;
 mod tune;
+mod watch;
 mod within_job;
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
@@ -135,6 +136,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Transports(arguments) => transports::run(&arguments, &args),
         Command::Tune(arguments) => tune::run(&arguments, &args),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Watch(arguments) => watch::run(&arguments),
         Command::Check(arguments) => check::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Survey => survey::run(&args),

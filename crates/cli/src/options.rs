@@ -31,6 +31,7 @@ mod suspicious_options;
 mod sweeping;
 mod table_form;
 mod tuning;
+mod watching;
 
 pub use arguments::BenchArguments;
 pub use checking::{CheckingArguments, words_of_pairs};
@@ -54,3 +55,4 @@ pub use reporting::ReportArguments;
 pub use sweeping::{SweepArguments, TransportsArguments, TurnArguments};
 pub use table_form::units_of;
 pub use tuning::TuneArguments;
+pub use watching::WatchArguments;

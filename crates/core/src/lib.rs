@@ -36,6 +36,8 @@ pub mod nccl_version;
 pub mod number;
 /// Reduction operators.
 pub mod op;
+/// Metrics as text for scrapers.
+pub mod openmetrics;
 /// The programs of the OSU Micro-Benchmarks.
 pub mod osu;
 /// What each pair of ranks reaches.

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod autocorrelation;
+mod binomial;
 pub mod compare;
 pub mod drift;
 pub mod interval;
@@ -33,6 +34,7 @@ pub mod summary;
 #[cfg(test)]
 mod noise;
 
+pub use binomial::binomial_tail;
 pub use compare::{Comparison, Reason, Rule, Verdict, compare, compare_by_history};
 pub use drift::{Drift, drift};
 pub use interval::{Interval, median_interval};

@@ -11,7 +11,7 @@ mod reading;
 
 pub use self::{
     call::{Call, Calls, Class, OpenCall, Totals},
-    line::{Communicator, End, Heartbeat, Line, Process, Steps},
+    line::{Communicator, End, GpuClock, Heartbeat, Line, Process, Steps},
     reading::{LONGEST_LINE, Trouble, WatchFile},
 };
 

@@ -19,6 +19,8 @@ pub enum Line {
     Open(OpenCall),
     /// What the steps of the network waited for.
     Steps(Steps),
+    /// How a GPU's clock stands to the process's.
+    Clock(GpuClock),
     /// What a class has had so far.
     Totals(Totals),
     /// The process lives.
@@ -102,6 +104,19 @@ pub struct Steps {
     pub wire: u64,
     /// For the flush of received data into GPU memory, ns.
     pub flush: u64,
+}
+
+/// How the clock of a communicator's GPU stands to that of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuClock {
+    /// The communicator's number.
+    pub communicator: u32,
+    /// ns since the process began to write.
+    pub at: u64,
+    /// Added to a time of the GPU since `gpu_origin` it gives the time since the process began to write, ns. It is the least
+    /// difference seen since the last such line between when the process learnt of a begin or end on the GPU and the GPU's
+    /// own time of it: too large by the least delay of NCCL's thread, and never too small.
+    pub ahead: i64,
 }
 
 /// About once a second.

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use busbw_core::openmetrics::{Family, OpenMetrics, labels};
+
 use super::report::{Check, CheckReport, Decision, Verdict};
 
 /// Every decision, so that each is a series of its own whose value is 1 or 0.
@@ -14,42 +16,32 @@ const DECISIONS: [Decision; 5] = [
     Decision::Interrupted,
 ];
 
+/// The metrics, in the order in which they are written.
+pub const METRICS: [Family; 9] = [
+    Family { name: "busbw_check_decision", unit: "", help: "The decision of the last check; 1 for the one that was made." },
+    Family { name: "busbw_check_passed", unit: "", help: "Whether a check found no fault; absent where it was waived or cannot tell." },
+    Family { name: "busbw_check_cannot_tell", unit: "", help: "Whether a check could not tell." },
+    Family { name: "busbw_check_faults", unit: "", help: "Faults of a host, rank or link that were seen at least twice." },
+    Family { name: "busbw_check_bandwidth_bytes_per_second", unit: "bytes_per_second", help: "The bandwidth that a check measured." },
+    Family { name: "busbw_check_wanted_bytes_per_second", unit: "bytes_per_second", help: "The limit, the baseline or the normal level that it is held against." },
+    Family { name: "busbw_check_hosts", unit: "", help: "Hosts that answered." },
+    Family { name: "busbw_check_duration_seconds", unit: "seconds", help: "Seconds that the check took." },
+    Family { name: "busbw_check_timestamp_seconds", unit: "seconds", help: "When the check began, seconds since 1970." },
+];
+
 /// The text, which ends with `# EOF`. Series of a family stand together, as the format wants, and none occurs twice.
 pub fn openmetrics(report: &CheckReport) -> String {
-    let mut text = String::new();
-    let mut family = |name: &str, unit: &str, help: &str, series: &[(String, f64)]| {
-        if series.is_empty() {
-            return;
-        }
-        text.push_str(&format!("# TYPE {name} gauge\n"));
-        if !unit.is_empty() {
-            text.push_str(&format!("# UNIT {name} {unit}\n"));
-        }
-        text.push_str(&format!("# HELP {name} {help}\n"));
-        for (labels, value) in series {
-            text.push_str(&format!("{name}{labels} {}\n", number(*value)));
-        }
-    };
+    let mut text = OpenMetrics::default();
     let decisions: Vec<(String, f64)> = DECISIONS
         .iter()
         .map(|one| {
             (labels(&[("decision", one.name())]), f64::from(u8::from(*one == report.decision)))
         })
         .collect();
-    family(
-        "busbw_check_decision",
-        "",
-        "The decision of the last check; 1 for the one that was made.",
-        &decisions,
-    );
+    text.family(&METRICS[0], &decisions);
     let passed: Vec<(String, f64)> =
         by_check(report, |verdicts| !verdicts.contains(&Verdict::Fail));
-    family(
-        "busbw_check_passed",
-        "",
-        "Whether a check found no fault; absent where it was waived or cannot tell.",
-        &passed,
-    );
+    text.family(&METRICS[1], &passed);
     let told: Vec<(String, f64)> = Check::ALL
         .into_iter()
         .filter(|check| {
@@ -61,7 +53,7 @@ pub fn openmetrics(report: &CheckReport) -> String {
             (labels(&[("check", check.name())]), f64::from(u8::from(untold)))
         })
         .collect();
-    family("busbw_check_cannot_tell", "", "Whether a check could not tell.", &told);
+    text.family(&METRICS[2], &told);
     let mut faults: BTreeMap<String, f64> = BTreeMap::new();
     for line in report.lines.iter().filter(|line| line.blocks()) {
         let subject = line.subject.as_ref().map_or(String::new(), ToString::to_string);
@@ -69,12 +61,7 @@ pub fn openmetrics(report: &CheckReport) -> String {
         *faults.entry(key).or_default() += 1.0;
     }
     let faults: Vec<(String, f64)> = faults.into_iter().collect();
-    family(
-        "busbw_check_faults",
-        "",
-        "Faults of a host, rank or link that were seen at least twice.",
-        &faults,
-    );
+    text.family(&METRICS[3], &faults);
     let figure = |wanted: bool| -> Vec<(String, f64)> {
         let mut known: BTreeMap<String, f64> = BTreeMap::new();
         for line in &report.lines {
@@ -89,34 +76,13 @@ pub fn openmetrics(report: &CheckReport) -> String {
         }
         known.into_iter().collect()
     };
-    family(
-        "busbw_check_bandwidth_bytes_per_second",
-        "bytes_per_second",
-        "The bandwidth that a check measured.",
-        &figure(false),
-    );
-    family(
-        "busbw_check_wanted_bytes_per_second",
-        "bytes_per_second",
-        "The limit, the baseline or the normal level that it is held against.",
-        &figure(true),
-    );
+    text.family(&METRICS[4], &figure(false));
+    text.family(&METRICS[5], &figure(true));
     let alone = |value: f64| vec![(String::new(), value)];
-    family("busbw_check_hosts", "", "Hosts that answered.", &alone(report.hosts.len() as f64));
-    family(
-        "busbw_check_duration_seconds",
-        "seconds",
-        "Seconds that the check took.",
-        &alone(report.took_s),
-    );
-    family(
-        "busbw_check_timestamp_seconds",
-        "seconds",
-        "When the check began, seconds since 1970.",
-        &alone(report.started_unix as f64),
-    );
-    text.push_str("# EOF\n");
-    text
+    text.family(&METRICS[6], &alone(report.hosts.len() as f64));
+    text.family(&METRICS[7], &alone(report.took_s));
+    text.family(&METRICS[8], &alone(report.started_unix as f64));
+    text.end()
 }
 
 /// Checks that passed or failed, each once.
@@ -136,39 +102,6 @@ fn by_check(report: &CheckReport, passed: impl Fn(&[Verdict]) -> bool) -> Vec<(S
             (labels(&[("check", check.name())]), f64::from(u8::from(passed(&verdicts))))
         })
         .collect()
-}
-
-fn number(value: f64) -> String {
-    // A whole number needs no exponent, which some readers do not take.
-    if value.fract() == 0.0 && value.abs() < 1e15 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.6}")
-    }
-}
-
-/// `{check="pairs",subject="a"}`. Labels without a value are left out, as an empty label is no label.
-fn labels(all: &[(&str, &str)]) -> String {
-    let all: Vec<String> = all
-        .iter()
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
-        .collect();
-    if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) }
-}
-
-fn escaped(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
-    for letter in value.chars() {
-        match letter {
-            '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            '\n' => out.push_str("\\n"),
-            other if other.is_control() => out.push('?'),
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use super::{
     perftest,
     plugins::PluginArguments,
     predicting::{PLAN, PlanArguments},
+    watching::{WATCH, WatchArguments},
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,
@@ -90,6 +91,8 @@ pub enum Command {
     Tune(Box<TuneArguments>),
     /// Say what to expect before anything is run.
     Plan(Box<PlanArguments>),
+    /// Say how a running job's collectives are.
+    Watch(Box<WatchArguments>),
     /// Say whether a set of hosts is fit for a job.
     Check(Box<CheckingArguments>),
     /// Be a rank that `doctor` asks for its fingerprint.
@@ -202,6 +205,7 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         }
         TUNE => Command::Tune(Box::new(TuneArguments::from_arg_matches(matches)?)),
         PLAN => Command::Plan(Box::new(PlanArguments::from_arg_matches(matches)?)),
+        WATCH => Command::Watch(Box::new(WatchArguments::from_arg_matches(matches)?)),
         CHECK => Command::Check(Box::new(CheckingArguments::from_arg_matches(matches)?)),
         FINGERPRINT => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         AGENT => Command::Agent,

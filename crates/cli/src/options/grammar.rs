@@ -25,6 +25,7 @@ use super::{
     pairing::PairingArguments,
     plugins::PluginArguments,
     predicting::{self, PLAN, PlanArguments},
+    watching::{WATCH, WatchArguments},
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,
@@ -149,6 +150,11 @@ fn commands() -> Vec<Grammar> {
             brief(PlanArguments::augment_args(Grammar::new(PLAN)), &predicting::BRIEF),
             "What to expect of machines and networks, before any run",
             &help::PLAN,
+        ),
+        with(
+            WatchArguments::augment_args(Grammar::new(WATCH)),
+            "How a running job's collectives are, and which rank is late",
+            &help::WATCH,
         ),
         with(
             CheckingArguments::augment_args(Grammar::new(CHECK)),

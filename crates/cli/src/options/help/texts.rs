@@ -223,6 +223,20 @@ pub(in crate::options) const PLAN: Below = Below {
     exits: "0 answered, 1 --measured cannot be true, 2 usage, or a fact is missing without which there is no answer",
 };
 
+/// Below the options of `busbw watch`.
+pub(in crate::options) const WATCH: Below = Below {
+    notes: &[
+        "The job runs with NCCL_PROFILER_PLUGIN=$(busbw plugin path profiler), whose files this reads; on several hosts they are collected in one folder, or lie on one file system. Per communicator: speeds by operation and size, ranks by what the others waited for them, what stands out: docs/watch.md.",
+    ],
+    examples: &[
+        ("busbw watch", "needs a running job"),
+        ("busbw watch --once --json ~/.local/share/busbw/watch/4711", "needs a running job"),
+        ("busbw watch --machine dgx-h100 --against run.jsonl", "needs a running job"),
+        ("busbw watch --prometheus 127.0.0.1:9400", "needs a running job"),
+    ],
+    exits: "--once: 0 nobody is late, 1 somebody is late or hangs, 2 usage or no files, 5 cannot tell; else 0, 130 interrupted",
+};
+
 /// Below the options of `busbw show`.
 pub(in crate::options) const SHOW: Below = Below {
     notes: &[],

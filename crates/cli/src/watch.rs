@@ -1,0 +1,137 @@
+//! `busbw watch`: how a running job's collectives are, by the files that busbw's profiler writes.
+//! Not what they say (`busbw_watch`), and not writing them (`nccl-profiler-busbw`).
+//!
+//! files -> job -> view -> text, JSON, page, metrics
+
+mod beside;
+mod folder;
+mod live;
+mod metrics;
+mod serve;
+mod text;
+
+use std::io::Write;
+
+use anyhow::Result;
+use busbw_core::exit::{Exit, ExitError};
+use busbw_core::printable::Printable;
+use busbw_render::answer::{answer, json_line};
+use busbw_watch::{Job, State, View};
+
+use self::{beside::Beside, folder::Folder};
+use crate::options::WatchArguments;
+
+/// Where nothing else is said, a page that follows a job is about its last so many seconds.
+const LAST_S: f64 = 60.0;
+
+/// Runs the command.
+///
+/// # Errors
+/// There are no files, they are of several jobs, what speeds are held against cannot be read, or an output cannot be written.
+pub fn run(arguments: &WatchArguments) -> Result<Exit> {
+    let mut watch = Watch::new(arguments)?;
+    if arguments.once {
+        let (job, view) = watch.look()?;
+        watch.metrics(&job, &view)?;
+        answer(|out, colour| match arguments.json {
+            true => json_line(out, &view),
+            false => text::print(out, &view, colour),
+        })?;
+        return Ok(exit(view.state));
+    }
+    if let Some(address) = &arguments.prometheus {
+        return serve::serve(address, || {
+            let (job, view) = watch.look()?;
+            watch.metrics(&job, &view)?;
+            Ok(metrics::text(&job, &view))
+        });
+    }
+    live::follow(arguments.json, || {
+        let (job, view) = watch.look()?;
+        watch.metrics(&job, &view)?;
+        Ok(view)
+    })
+}
+
+/// The exit code of `--once`.
+fn exit(state: State) -> Exit {
+    match state {
+        State::Fine => Exit::Ok,
+        State::Late | State::Hangs => Exit::Internal,
+        State::CannotTell => Exit::Impossible,
+    }
+}
+
+/// A job that is looked at.
+struct Watch<'a> {
+    arguments: &'a WatchArguments,
+    folder: Folder,
+    beside: Beside,
+    /// What was said of files on stderr.
+    said: Vec<String>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(arguments: &'a WatchArguments) -> Result<Self> {
+        let folder = Folder::find(&arguments.sources)?;
+        let beside = Beside::read(arguments)?;
+        Ok(Self { arguments, folder, beside, said: Vec::new() })
+    }
+
+    /// Reads what is new, and looks at it.
+    fn look(&mut self) -> Result<(Job, View)> {
+        let (files, refused) = self.folder.read()?;
+        for why in refused {
+            if !self.said.contains(&why) {
+                let _ = writeln!(Printable::new(std::io::stderr(), false), "busbw: {why}");
+                self.said.push(why);
+            }
+        }
+        let last = self.arguments.last.or((!self.arguments.once).then_some(LAST_S));
+        let mut job = chosen(Job::of(files), self.arguments.pid)?;
+        if let Some(seconds) = last {
+            job.keep_last((seconds * 1e9) as u64);
+        }
+        let mut view = View::of(&job);
+        self.beside.fill(&job, &mut view);
+        Ok((job, view))
+    }
+
+    fn metrics(&self, job: &Job, view: &View) -> Result<()> {
+        match &self.arguments.metrics {
+            Some(file) => metrics::write(file, &metrics::text(job, view)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The job that is meant.
+fn chosen(jobs: Vec<Job>, pid: Option<u32>) -> Result<Job> {
+    let is = |job: &Job| pid.is_none_or(|pid| job.peers.iter().any(|one| one.process.pid == pid));
+    let usage = |text: String| Err(ExitError::new(Exit::Usage, text).into());
+    let (mut meant, others): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is);
+    match (meant.len(), pid) {
+        (1, _) => Ok(meant.remove(0)),
+        (0, Some(pid)) => usage(format!(
+            "--pid {pid}: no file is of that process; there are {}",
+            pids(&others)
+        )),
+        (0, None) => usage(format!("no file of a profiler is here; {HOW}")),
+        _ => usage(format!(
+            "the files are of {} jobs, which share no communicator: name one by --pid: {}",
+            meant.len(),
+            pids(&meant)
+        )),
+    }
+}
+
+const HOW: &str = "start the job with NCCL_PROFILER_PLUGIN=$(busbw plugin path profiler)";
+
+/// One process of each job.
+fn pids(jobs: &[Job]) -> String {
+    let of = |job: &Job| {
+        let first = job.peers.first().map_or_else(String::new, |one| one.process.pid.to_string());
+        format!("{first} (of {} processes)", job.peers.len())
+    };
+    jobs.iter().map(of).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,28 @@
+//! A running job by what its processes wrote about their collectives: how fast each is, who enters late, and why.
+//! Not the files' format (`busbw-watch-file`), not reading them from a disk, and not a job that hangs
+//! (`busbw_analysis::hang`).
+//!
+//! files -> [`Job`] -> [`Matched`] calls -> [`speeds`], [`lateness`], [`paths`] -> findings
+#![forbid(unsafe_code)]
+
+mod culprit;
+mod interruptions;
+mod job;
+mod lateness;
+mod matched;
+mod paths;
+mod queue;
+mod speeds;
+mod view;
+
+pub use self::{
+    culprit::{Culprit, Reason, culprits},
+    interruptions::{Interruption, interruptions},
+    job::{Group, Job, Member, Peer},
+    lateness::{Entries, Lateness, lateness},
+    matched::{Matched, matched},
+    paths::{Path, SlowPath, paths, slow_paths},
+    queue::queue_time,
+    speeds::{Speed, speeds},
+    view::{State, View},
+};

@@ -1,0 +1,93 @@
+//! Made-up jobs: the rank that is late is named with the reason, its victims are not, and a healthy job accuses nobody.
+//! Not a thousand ranks fifty times (`examples/synthetic.rs`).
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod synthetic;
+
+use busbw_watch::{Job, Reason, State, View};
+use synthetic::{Fault, Shape, job};
+
+const SMALL: Shape = Shape { tp: 2, pp: 2, dp: 4, steps: 30 };
+
+fn view(shape: Shape, seed: u64, culprit: usize, fault: Fault) -> (Job, View) {
+    let mut jobs = Job::of(job(shape, seed, culprit, fault));
+    assert_eq!(jobs.len(), 1);
+    let job = jobs.remove(0);
+    let view = View::of(&job);
+    (job, view)
+}
+
+#[test]
+fn a_healthy_job_accuses_nobody() {
+    for seed in 0..20 {
+        let (_, view) = view(SMALL, seed, 0, Fault::None);
+        assert_eq!((view.state, view.findings.as_slice()), (State::Fine, [].as_slice()), "{seed}");
+        assert!(view.groups.iter().all(|group| group.compared > 0 && group.missing.is_empty()));
+    }
+}
+
+#[test]
+fn the_culprit_is_named_and_its_victims_are_not() {
+    for seed in 0..20 {
+        let culprit = seed as usize * 7 % 16;
+        for fault in [Fault::Compute(1.5), Fault::Host(5_000_000), Fault::Core(5_000_000)] {
+            let (job, view) = view(SMALL, seed, culprit, fault);
+            let pids: Vec<u32> =
+                view.culprits.iter().map(|one| job.peers[one.peer].process.pid).collect();
+            assert_eq!(pids, [1000 + culprit as u32], "{seed} {fault:?}: {:#?}", view.findings);
+            let right = match view.culprits[0].reason {
+                Reason::Compute { .. } => matches!(fault, Fault::Compute(_)),
+                Reason::Host => matches!(fault, Fault::Host(_)),
+                Reason::Core { .. } => matches!(fault, Fault::Core(_)),
+                Reason::Unknown => false,
+            };
+            assert!(right, "{seed} {fault:?}: {:?}", view.culprits[0]);
+            assert_eq!(view.state, State::Late);
+        }
+    }
+}
+
+#[test]
+fn a_process_that_stood_still_is_named() {
+    for seed in 0..10 {
+        let culprit = seed as usize * 5 % 16;
+        let (job, view) = view(SMALL, seed, culprit, Fault::Stopped);
+        let pids: Vec<u32> =
+            view.interruptions.iter().map(|one| job.peers[one.peer].process.pid).collect();
+        assert_eq!((pids, view.culprits.as_slice()), (vec![1000 + culprit as u32], [].as_slice()));
+    }
+}
+
+#[test]
+fn a_rank_without_a_file_is_said() {
+    let mut files = job(SMALL, 1, 3, Fault::Compute(1.5));
+    files.retain(|(name, _)| name != "h0.5.jsonl");
+    let jobs = Job::of(files);
+    assert_eq!(jobs.len(), 1);
+    let view = View::of(&jobs[0]);
+    let missing: Vec<(&str, &[u32])> = view
+        .groups
+        .iter()
+        .filter(|group| !group.missing.is_empty())
+        .map(|group| (group.id.as_str(), group.missing.as_slice()))
+        .collect();
+    assert_eq!(missing, [("dp-0-1", [1].as_slice()), ("pp-1-1", &[0]), ("tp-1-0", &[1])]);
+    assert_eq!(view.culprits.len(), 1);
+}
+
+#[test]
+fn two_jobs_are_two() {
+    let mut files = job(SMALL, 1, 0, Fault::None);
+    let other = job(SMALL, 2, 0, Fault::None).into_iter().map(|(name, mut file)| {
+        file.process.host = format!("other-{}", file.process.host);
+        for line in &mut file.lines {
+            if let busbw_watch_file::Line::Communicator(one) = line {
+                one.id = format!("other-{}", one.id);
+            }
+        }
+        (format!("other-{name}"), file)
+    });
+    files.extend(other);
+    let jobs = Job::of(files);
+    assert_eq!(jobs.iter().map(|job| job.peers.len()).collect::<Vec<_>>(), [16, 16]);
+}
