@@ -112,10 +112,9 @@ fn chosen(jobs: Vec<Job>, pid: Option<u32>) -> Result<Job> {
     let (mut meant, others): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is);
     match (meant.len(), pid) {
         (1, _) => Ok(meant.remove(0)),
-        (0, Some(pid)) => usage(format!(
-            "--pid {pid}: no file is of that process; there are {}",
-            pids(&others)
-        )),
+        (0, Some(pid)) => {
+            usage(format!("--pid {pid}: no file is of that process; there are {}", pids(&others)))
+        }
         (0, None) => usage(format!("no file of a profiler is here; {HOW}")),
         _ => usage(format!(
             "the files are of {} jobs, which share no communicator: name one by --pid: {}",

@@ -1,4 +1,4 @@
-//! Which process is late by itself, and why; and which are late only because they wait for it elsewhere.
+//! The processes that are late by themselves, and why.
 //! Not the entries of one communicator (`lateness`).
 
 use std::collections::BTreeMap;
@@ -7,8 +7,6 @@ use serde::Serialize;
 
 use crate::{Group, Job, Lateness, Matched, queue_time};
 
-/// Of what a process made others wait, this much must be its own: what it waited itself in other calls is taken off.
-const OWN_PART: f64 = 0.5;
 /// Share of the time in which the threads of a process could have run and got no core: from here on it is named, and it must
 /// be this many times that of the other processes.
 const NO_CORE: f64 = 0.1;
@@ -49,7 +47,7 @@ pub struct Culprit {
     pub calls: usize,
     /// Median of how much later than the last but one it entered them, ns.
     pub late: u64,
-    /// What it cost in all communicators, less what it waited itself, ns.
+    /// What it cost in all communicators, ns.
     pub cost: u64,
     /// The same of the time in the calls of that communicator.
     pub share: f64,
@@ -57,44 +55,32 @@ pub struct Culprit {
     pub reason: Reason,
 }
 
-/// What a process cost and waited in all communicators, ns.
-#[derive(Debug, Clone, Copy, Default)]
-struct Account {
-    caused: u64,
-    suffered: u64,
-}
-
-/// The processes that are late by themselves, the most costly first. `of` has each communicator of the job in turn.
+/// The processes that are late by themselves, the most costly first. `calls` and `lateness` have each communicator of the job
+/// in turn.
 #[must_use]
-pub fn culprits(job: &Job, of: &[(Vec<Matched<'_>>, Lateness)]) -> Vec<Culprit> {
-    let mut accounts: BTreeMap<usize, Account> = BTreeMap::new();
-    for (group, (_, lateness)) in job.groups.iter().zip(of) {
+pub fn culprits(job: &Job, calls: &[Vec<Matched<'_>>], lateness: &[Lateness]) -> Vec<Culprit> {
+    let mut costs = vec![0; job.peers.len()];
+    for (group, lateness) in job.groups.iter().zip(lateness) {
         for (member, entries) in group.members.iter().zip(&lateness.ranks) {
-            let account = accounts.entry(member.peer).or_default();
-            account.caused += entries.caused;
-            account.suffered += entries.suffered;
+            costs[member.peer] += entries.caused;
         }
     }
     let mut found: BTreeMap<usize, Culprit> = BTreeMap::new();
-    for (at, (group, (calls, lateness))) in job.groups.iter().zip(of).enumerate() {
-        let Some(place) = lateness.late else { continue };
+    for (at, (group, late)) in job.groups.iter().zip(lateness).enumerate() {
+        let Some(place) = late.late else { continue };
         let peer = group.members[place].peer;
-        let account = accounts.get(&peer).copied().unwrap_or_default();
-        let cost = account.caused.saturating_sub(account.suffered);
-        if (cost as f64) < OWN_PART * account.caused as f64 {
-            continue;
-        }
-        let entries = lateness.ranks[place];
+        let entries = late.ranks[place];
+        let own = late.entries.iter().filter(|entry| entry.member == place);
         let new = Culprit {
             peer,
             group: at,
             rank: group.members[place].rank,
             last: entries.last,
-            calls: lateness.calls,
-            late: median(lateness.entries.iter().filter(|one| one.1 == place).map(|one| one.2)),
-            cost,
-            share: entries.caused as f64 / lateness.time.max(1) as f64,
-            reason: reason(job, group, place, calls, lateness),
+            calls: late.calls,
+            late: median(own.map(|entry| entry.by)),
+            cost: costs[peer],
+            share: entries.caused as f64 / late.time.max(1) as f64,
+            reason: reason(job, group, place, &calls[at], late),
         };
         // Where it costs most, it is named.
         match found.get(&peer) {
@@ -117,13 +103,13 @@ fn reason(
     let member = group.members[place];
     let clocks = &job.peers[member.peer].clocks;
     let (mut queued, mut waited_for_gpu) = (Vec::new(), 0);
-    for (call, _, lead) in lateness.entries.iter().filter(|(_, rank, _)| *rank == place) {
-        let own = calls[*call].entries.iter().find(|(rank, _)| *rank == place);
+    for entry in lateness.entries.iter().filter(|entry| entry.member == place) {
+        let own = calls[entry.call].entries.iter().find(|(member, _)| *member == place);
         let time = own.and_then(|(_, call)| queue_time(call, member.number, clocks));
         let Some(time) = time else { continue };
         queued.push(time);
         // Had the GPU been free when the call was asked for, it would have come earlier by this much.
-        waited_for_gpu += usize::from(time >= lead / 2);
+        waited_for_gpu += usize::from(time >= entry.by / 2);
     }
     if queued.is_empty() {
         return Reason::Unknown;

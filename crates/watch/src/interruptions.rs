@@ -25,7 +25,9 @@ pub struct Interruption {
 pub fn interruptions(job: &Job) -> Vec<Interruption> {
     let of = |(peer, one): (usize, &crate::Peer)| {
         let beats = one.heartbeats.iter().filter(|beat| beat.late >= STOOD_STILL);
-        beats.map(|beat| Interruption { peer, until: beat.at, lasted: beat.late }).collect::<Vec<_>>()
+        beats
+            .map(|beat| Interruption { peer, until: beat.at, lasted: beat.late })
+            .collect::<Vec<_>>()
     };
     job.peers.iter().enumerate().flat_map(of).collect()
 }

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use busbw_watch_file::{Calls, Communicator, End, GpuClock, Heartbeat, Line, OpenCall, Process, Steps, WatchFile};
+use busbw_watch_file::{
+    Calls, Communicator, End, GpuClock, Heartbeat, Line, OpenCall, Process, Steps, WatchFile,
+};
 
 /// A process of a job with all that it wrote.
 #[derive(Debug, Clone)]
@@ -173,7 +175,8 @@ impl Job {
 
     fn new(peers: Vec<Peer>) -> Job {
         let first = peers.first().and_then(|peer| peer.process.job.clone());
-        let name = first.filter(|name| peers.iter().all(|one| one.process.job.as_ref() == Some(name)));
+        let name =
+            first.filter(|name| peers.iter().all(|one| one.process.job.as_ref() == Some(name)));
         let groups = groups(&peers);
         Job { name, peers, groups }
     }

@@ -1,13 +1,18 @@
-//! Who enters the calls of one communicator last, and what the others wait for it.
-//! Not why it is late, and not whether it waits itself elsewhere (`culprit`).
+//! Who enters the calls of a communicator last, by its own doing, and what the others wait for it.
+//! Not why it is late (`culprit`).
 //!
 //! No clock of another host is needed. A collective in which every rank needs every other's data ends on all ranks at the same
 //! time, but for the latency of a step or two; so the rank whose kernel ran for the shortest time entered last, by the
 //! difference to the others'. The same holds for a send and its receive.
+//!
+//! A rank that had to wait in another communicator hands its delay on. What it waited there since it last met the ranks of
+//! this call is taken off what they wait for it here: only the rest is its own.
+
+use std::collections::HashMap;
 
 use busbw_stats::binomial_tail;
 
-use crate::{Group, Matched};
+use crate::{Job, Matched};
 
 /// Operations that end everywhere at about the same time. Of a broadcast and a reduce one side may be done long before the
 /// other has come; gathers and scatters are the same.
@@ -26,9 +31,10 @@ const CHANCE: f64 = 1e-6;
 /// What one rank's entries cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Entries {
-    /// Calls that it entered last, later than the others by more than the noise.
+    /// Calls that it entered last by its own doing, later than the others by more than the noise.
     pub last: usize,
-    /// What the last but one waited in these calls, ns: what would have been saved had this rank alone been on time.
+    /// What the last but one waited in these calls, less what this rank had waited elsewhere, ns: what would have been saved
+    /// had this rank alone been on time.
     pub caused: u64,
     /// What it waited for the last one in all calls, ns.
     pub suffered: u64,
@@ -38,6 +44,17 @@ pub struct Entries {
     pub with_late: usize,
 }
 
+/// A late entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LateEntry {
+    /// The call: its place in the communicator's list.
+    pub call: usize,
+    /// The rank: its place in [`crate::Group::members`].
+    pub member: usize,
+    /// By how much it was later than the last but one by its own doing, ns.
+    pub by: u64,
+}
+
 /// The calls of one communicator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lateness {
@@ -45,15 +62,14 @@ pub struct Lateness {
     pub calls: usize,
     /// The time in these calls, of each the longest of its ranks, ns.
     pub time: u64,
-    /// By the place of the rank in [`Group::members`].
+    /// By the place of the rank in [`crate::Group::members`].
     pub ranks: Vec<Entries>,
     /// The rank that is late so often and so much that chance does not explain it.
     pub late: Option<usize>,
+    /// All late entries.
+    pub entries: Vec<LateEntry>,
     /// The fewest ranks of a call with a late entry.
     fewest: usize,
-    /// For each call with a late entry: its place in the list that was given, the rank, and by how much it was later than the
-    /// last but one, ns.
-    pub entries: Vec<(usize, usize, u64)>,
 }
 
 /// By how much kernels' times of one call may differ though all entered together, ns: they end one after another, a step of
@@ -63,35 +79,96 @@ fn noise(ranks: usize, shortest: u64) -> u64 {
     (10_000 * doublings).max(20_000).max(shortest / 20)
 }
 
-/// Looks at all calls of a communicator.
+/// Looks at all calls of a job; `of` has those of each communicator.
 #[must_use]
-pub fn lateness(group: &Group, calls: &[Matched<'_>]) -> Lateness {
-    let mut ranks = vec![Entries::default(); group.members.len()];
-    let (mut compared, mut time, mut late, mut fewest) = (0, 0, Vec::new(), usize::MAX);
+pub fn lateness(job: &Job, of: &[Vec<Matched<'_>>]) -> Vec<Lateness> {
+    let waits = Waits::of(job, of);
+    (0..job.groups.len().min(of.len())).map(|at| of_group(job, at, &of[at], &waits)).collect()
+}
+
+fn of_group(job: &Job, at: usize, calls: &[Matched<'_>], waits: &Waits) -> Lateness {
+    let group = &job.groups[at];
+    let ranks = vec![Entries::default(); group.members.len()];
+    let mut found =
+        Lateness { calls: 0, time: 0, ranks, late: None, entries: Vec::new(), fewest: usize::MAX };
+    // When each rank last met the same others, by its own clock.
+    let mut met: HashMap<(usize, Option<u32>), u64> = HashMap::new();
     for (place, call) in calls.iter().enumerate() {
-        if !TOGETHER.contains(&call.class.operation.as_str()) {
-            continue;
-        }
         let Some(order) = Order::of(call) else { continue };
-        compared += 1;
-        time += order.longest;
-        for (rank, duration) in call.durations() {
-            ranks[rank].suffered += duration - order.shortest;
+        let together = TOGETHER.contains(&call.class.operation.as_str());
+        if together {
+            found.calls += 1;
+            found.time += order.longest;
         }
-        let lead = order.next - order.shortest;
-        if lead > noise(group.members.len(), order.shortest) {
-            call.durations().for_each(|(rank, _)| ranks[rank].with_late += 1);
-            let entries = &mut ranks[order.last];
+        for (member, duration) in call.durations() {
+            found.ranks[member].suffered += duration - order.shortest;
+        }
+        let asked = call.entries.iter().find(|(member, _)| *member == order.last);
+        let asked = asked.map_or(0, |(_, call)| call.enqueued);
+        let others = call.other_than(group.members[order.last].rank);
+        let since = met.get(&(order.last, others)).copied();
+        for (member, one) in &call.entries {
+            met.insert((*member, call.other_than(group.members[*member].rank)), one.enqueued);
+        }
+        // Of the first call with these ranks it is not known what came before it.
+        let (true, Some(since)) = (together, since) else { continue };
+        let inherited = waits.between(group.members[order.last].peer, since, asked);
+        let by = (order.next - order.shortest).saturating_sub(inherited);
+        if by > noise(call.entries.len(), order.shortest) {
+            found.fewest = found.fewest.min(call.durations().count());
+            call.durations().for_each(|(member, _)| found.ranks[member].with_late += 1);
+            let entries = &mut found.ranks[order.last];
             entries.last += 1;
-            entries.caused += lead;
-            entries.longest = entries.longest.max(lead);
-            fewest = fewest.min(call.durations().count());
-            late.push((place, order.last, lead));
+            entries.caused += by;
+            entries.longest = entries.longest.max(by);
+            found.entries.push(LateEntry { call: place, member: order.last, by });
         }
     }
-    let mut found = Lateness { calls: compared, time, ranks, late: None, fewest, entries: late };
     found.late = found.named();
     found
+}
+
+/// What each process waited for others, in the order in which it asked for the calls.
+struct Waits {
+    /// By process: when it asked, and what it had waited in all before, ns.
+    by_peer: Vec<Vec<(u64, u64)>>,
+}
+
+impl Waits {
+    fn of(job: &Job, of: &[Vec<Matched<'_>>]) -> Self {
+        let mut by_peer: Vec<Vec<(u64, u64)>> = vec![Vec::new(); job.peers.len()];
+        for (group, calls) in job.groups.iter().zip(of) {
+            for call in calls {
+                let Some(order) = Order::of(call) else { continue };
+                for (member, one) in &call.entries {
+                    let Some(duration) = one.duration else { continue };
+                    by_peer[group.members[*member].peer]
+                        .push((one.enqueued, duration - order.shortest));
+                }
+            }
+        }
+        for waits in &mut by_peer {
+            waits.sort_unstable();
+            let mut sum = 0;
+            for (_, wait) in waits {
+                let own = *wait;
+                *wait = sum;
+                sum += own;
+            }
+        }
+        Self { by_peer }
+    }
+
+    /// What a process waited in the calls that it asked for after `from` and before `to`.
+    fn between(&self, peer: usize, from: u64, to: u64) -> u64 {
+        let waits = &self.by_peer[peer];
+        let first = waits.partition_point(|(asked, _)| *asked <= from);
+        let behind = waits.partition_point(|(asked, _)| *asked < to);
+        match (waits.get(first), waits.get(behind)) {
+            (Some((_, before)), Some((_, until))) => until.saturating_sub(*before),
+            _ => 0,
+        }
+    }
 }
 
 /// A call by the times of its ranks.

@@ -19,10 +19,10 @@ pub use self::{
     culprit::{Culprit, Reason, culprits},
     interruptions::{Interruption, interruptions},
     job::{Group, Job, Member, Peer},
-    lateness::{Entries, Lateness, lateness},
+    lateness::{Entries, LateEntry, Lateness, lateness},
     matched::{Matched, matched},
     paths::{Path, SlowPath, paths, slow_paths},
     queue::queue_time,
     speeds::{Speed, speeds},
-    view::{State, View},
+    view::{GroupView, RankView, State, View},
 };

@@ -12,6 +12,8 @@ use crate::{Group, Job};
 pub struct Matched<'a> {
     /// What it was, as the first of its ranks says.
     pub class: &'a Class,
+    /// The rank whose class it is.
+    first: u32,
     /// Its ranks, as places in [`Group::members`], with each one's times.
     pub entries: Vec<(usize, &'a Call)>,
 }
@@ -20,6 +22,14 @@ impl Matched<'_> {
     /// The times on the GPU of those ranks that have one, ns, by the place of the rank.
     pub fn durations(&self) -> impl Iterator<Item = (usize, u64)> {
         self.entries.iter().filter_map(|(at, call)| Some((*at, call.duration?)))
+    }
+
+    /// Of a send or a receive the rank other than `rank`; of a collective none.
+    #[must_use]
+    pub fn other_than(&self, rank: u32) -> Option<u32> {
+        let peer = self.class.peer?;
+        // The class is the first rank's: its peer is the other one, or the one that is asked about.
+        Some(if peer == rank { self.first } else { peer })
     }
 
     /// When the first of its ranks asked for it, ns since that rank's process began to write.
@@ -56,7 +66,8 @@ pub fn matched<'a>(job: &'a Job, group: &Group) -> Vec<Matched<'a>> {
                 match calls.get_mut(place) {
                     Some(one) => one.entries.push((at, call)),
                     None => {
-                        calls.push(Matched { class: &line.class, entries: vec![(at, call)] });
+                        let (class, first) = (&line.class, member.rank);
+                        calls.push(Matched { class, first, entries: vec![(at, call)] });
                     }
                 }
             }

@@ -80,7 +80,9 @@ pub fn slow_paths(paths: &[Path]) -> Vec<SlowPath> {
             other.group == path.group && (other.from, other.to) != (path.from, path.to)
         });
         let others: Vec<f64> = others.map(per_byte).collect();
-        let Some(usual) = busbw_stats::median(&others).filter(|usual| *usual > 0.0) else { continue };
+        let Some(usual) = busbw_stats::median(&others).filter(|usual| *usual > 0.0) else {
+            continue;
+        };
         let times = per_byte(path) / usual;
         let waited = (path.gpu + path.peer + path.wire).max(1) as f64;
         if times >= TIMES && path.wire as f64 > WIRE_PART * waited {

@@ -21,7 +21,8 @@ mod tests {
     #[test]
     fn the_nearest_clock_counts() {
         let clock = |at, ahead| GpuClock { communicator: 1, at, ahead };
-        let clocks = [clock(1_000, -50), clock(9_000, -40), GpuClock { communicator: 0, ..clock(5_000, 7) }];
+        let clocks =
+            [clock(1_000, -50), clock(9_000, -40), GpuClock { communicator: 0, ..clock(5_000, 7) }];
         let call = |enqueued, started| Call { sequence: 0, enqueued, started, duration: None };
         assert_eq!(queue_time(&call(1_100, Some(1_350)), 1, &clocks), Some(200));
         assert_eq!(queue_time(&call(8_000, Some(8_340)), 1, &clocks), Some(300));

@@ -52,7 +52,8 @@ pub fn speeds(group: &Group, calls: &[Matched<'_>]) -> Vec<Speed> {
     let mut classes: BTreeMap<(String, u32, String), Class> = BTreeMap::new();
     for call in calls {
         let class = call.class;
-        let choice = [class.algorithm.as_str(), class.protocol.as_str()].join(" ").trim().to_owned();
+        let choice =
+            [class.algorithm.as_str(), class.protocol.as_str()].join(" ").trim().to_owned();
         // Of a send and its receive, which are one message, the sender's name stands.
         let operation = if class.peer.is_some() { "Send" } else { class.operation.as_str() };
         let key = (operation.to_owned(), class.size.checked_ilog2().unwrap_or(0), choice);

@@ -90,15 +90,9 @@ impl View {
     /// Looks at a job.
     #[must_use]
     pub fn of(job: &Job) -> View {
-        let of: Vec<(Vec<Matched<'_>>, Lateness)> = job
-            .groups
-            .iter()
-            .map(|group| {
-                let calls = matched(job, group);
-                let late = lateness(group, &calls);
-                (calls, late)
-            })
-            .collect();
+        let calls: Vec<Vec<Matched<'_>>> =
+            job.groups.iter().map(|group| matched(job, group)).collect();
+        let late = lateness(job, &calls);
         let paths = paths(job);
         let mut hosts: Vec<&str> = job.peers.iter().map(|one| one.process.host.as_str()).collect();
         hosts.sort_unstable();
@@ -108,12 +102,18 @@ impl View {
             processes: job.peers.len(),
             hosts: hosts.len(),
             state: State::Fine,
-            groups: job.groups.iter().zip(&of).map(|(group, of)| group_view(job, group, of)).collect(),
-            culprits: culprits(job, &of),
+            groups: (0..job.groups.len())
+                .map(|at| group_view(job, at, &calls[at], &late[at]))
+                .collect(),
+            culprits: culprits(job, &calls, &late),
             slow_paths: slow_paths(&paths),
             interruptions: interruptions(job),
             paths,
-            dropped: job.peers.iter().filter_map(|one| Some(one.heartbeats.last()?.dropped_calls)).sum(),
+            dropped: job
+                .peers
+                .iter()
+                .filter_map(|one| Some(one.heartbeats.last()?.dropped_calls))
+                .sum(),
             findings: Vec::new(),
         };
         view.findings = view.said(job);
@@ -142,13 +142,19 @@ impl View {
         findings.extend(self.slow_paths.iter().map(|one| slow(job, one)));
         for group in &job.groups {
             for (rank, both) in &group.twice {
-                let cause = format!("rank {rank} of communicator {} is in two processes' files: {both}", group.id);
-                findings.push(Finding::new("rank-twice", Severity::Unknown, cause)
-                    .remedy("name the files of one job only"));
+                let cause = format!(
+                    "rank {rank} of communicator {} is in two processes' files: {both}",
+                    group.id
+                );
+                findings.push(
+                    Finding::new("rank-twice", Severity::Unknown, cause)
+                        .remedy("name the files of one job only"),
+                );
             }
         }
         if self.dropped > 0 {
-            let cause = format!("{} calls are missing: the profiler had no room for them", self.dropped);
+            let cause =
+                format!("{} calls are missing: the profiler had no room for them", self.dropped);
             findings.push(Finding::new("calls-dropped", Severity::Unknown, cause));
         }
         let unread: u64 = job.peers.iter().map(|one| one.unread).sum();
@@ -176,14 +182,23 @@ fn hanging(job: &Job, peer: &crate::Peer) -> Option<Finding> {
     let _ = job;
     let cause = format!(
         "{} {} has stood for {seconds} s on rank {} of communicator {} ({})",
-        call.class.operation, call.sequence, communicator.rank, communicator.id, peer.named()
+        call.class.operation,
+        call.sequence,
+        communicator.rank,
+        communicator.id,
+        peer.named()
     );
     let begun = match call.channels_started {
         0 => "its kernel has not begun on the GPU".to_owned(),
-        some => format!("its kernel has begun: {some} channels, of which {} ended", call.channels_ended),
+        some => {
+            format!("its kernel has begun: {some} channels, of which {} ended", call.channels_ended)
+        }
     };
-    Some(Finding::new("call-stands", Severity::Error, cause).evidence(begun)
-        .confirm("busbw explain FOLDER"))
+    Some(
+        Finding::new("call-stands", Severity::Error, cause)
+            .evidence(begun)
+            .confirm("busbw explain FOLDER"),
+    )
 }
 
 fn ms(ns: u64) -> String {
@@ -200,7 +215,9 @@ fn stood_still(job: &Job, one: &Interruption) -> Finding {
     let peer = &job.peers[one.peer];
     let cause = format!(
         "the process on {} stood still for {}, until {} after it began",
-        peer.named(), ms(one.lasted), ms(one.until)
+        peer.named(),
+        ms(one.lasted),
+        ms(one.until)
     );
     Finding::new("stood-still", Severity::Slow, cause)
         .evidence("a thread that wakes every 50 ms did not: the process was stopped, swapped out, or its host stood still")
@@ -224,19 +241,36 @@ fn late(job: &Job, one: &Culprit) -> Finding {
             format!("its threads wait for a core, {:.0} % of the time", share * 100.0),
             "give that process cores of its own (taskset -p PID, --cpu-bind), and look for what else runs there",
         ),
-        Reason::Unknown => ("the files do not say why".to_owned(), "look at that process and its GPU"),
+        Reason::Unknown => {
+            ("the files do not say why".to_owned(), "look at that process and its GPU")
+        }
     };
     let cause = format!(
         "rank {} ({}) enters calls of communicator {} last; {why}",
-        one.rank, peer.named(), label(group)
+        one.rank,
+        peer.named(),
+        label(group)
     );
     let mut finding = Finding::new("late-rank", Severity::Slow, cause)
-        .evidence(format!("last in {} of {} calls, by {} (median)", one.last, one.calls, ms(one.late)))
-        .confidence(if group.missing().is_empty() { Confidence::Likely } else { Confidence::Possible })
+        .evidence(format!(
+            "last in {} of {} calls, by {} (median)",
+            one.last,
+            one.calls,
+            ms(one.late)
+        ))
+        .confidence(if group.missing().is_empty() {
+            Confidence::Likely
+        } else {
+            Confidence::Possible
+        })
         .cost(format!("{:.0} % of the time in these calls", one.share * 100.0))
         .remedy(remedy);
     if !group.missing().is_empty() {
-        finding = finding.evidence(format!("of {} of {} ranks there is no file", group.missing().len(), group.ranks));
+        finding = finding.evidence(format!(
+            "of {} of {} ranks there is no file",
+            group.missing().len(),
+            group.ranks
+        ));
     }
     finding
 }
@@ -249,12 +283,22 @@ fn slow(job: &Job, one: &SlowPath) -> Finding {
     };
     let cause = format!(
         "the path from rank {} ({}) to rank {} ({}) is slow: a byte is on the wire {:.1} times as long as on the other {} path{}",
-        one.path.from, host(one.path.from), one.path.to, host(one.path.to), one.times, one.others,
+        one.path.from,
+        host(one.path.from),
+        one.path.to,
+        host(one.path.to),
+        one.times,
+        one.others,
         if one.others == 1 { "" } else { "s" }
     );
     Finding::new("slow-path", Severity::Slow, cause)
-        .evidence(format!("{} steps: {} on the wire, {} for the receiver, {} for the sender's GPU",
-            one.path.steps, ms(one.path.wire), ms(one.path.peer), ms(one.path.gpu)))
+        .evidence(format!(
+            "{} steps: {} on the wire, {} for the receiver, {} for the sender's GPU",
+            one.path.steps,
+            ms(one.path.wire),
+            ms(one.path.peer),
+            ms(one.path.gpu)
+        ))
         .confidence(Confidence::Likely)
         .confirm("busbw pairs")
 }
@@ -266,7 +310,8 @@ fn label(group: &crate::Group) -> String {
     }
 }
 
-fn group_view(job: &Job, group: &crate::Group, (calls, late): &(Vec<Matched<'_>>, Lateness)) -> GroupView {
+fn group_view(job: &Job, at: usize, calls: &[Matched<'_>], late: &Lateness) -> GroupView {
+    let group = &job.groups[at];
     let ms = |ns: u64| ns as f64 / 1e6;
     let mut by_lateness: Vec<RankView> = group
         .members

@@ -18,15 +18,43 @@ const DECISIONS: [Decision; 5] = [
 
 /// The metrics, in the order in which they are written.
 pub const METRICS: [Family; 9] = [
-    Family { name: "busbw_check_decision", unit: "", help: "The decision of the last check; 1 for the one that was made." },
-    Family { name: "busbw_check_passed", unit: "", help: "Whether a check found no fault; absent where it was waived or cannot tell." },
+    Family {
+        name: "busbw_check_decision",
+        unit: "",
+        help: "The decision of the last check; 1 for the one that was made.",
+    },
+    Family {
+        name: "busbw_check_passed",
+        unit: "",
+        help: "Whether a check found no fault; absent where it was waived or cannot tell.",
+    },
     Family { name: "busbw_check_cannot_tell", unit: "", help: "Whether a check could not tell." },
-    Family { name: "busbw_check_faults", unit: "", help: "Faults of a host, rank or link that were seen at least twice." },
-    Family { name: "busbw_check_bandwidth_bytes_per_second", unit: "bytes_per_second", help: "The bandwidth that a check measured." },
-    Family { name: "busbw_check_wanted_bytes_per_second", unit: "bytes_per_second", help: "The limit, the baseline or the normal level that it is held against." },
+    Family {
+        name: "busbw_check_faults",
+        unit: "",
+        help: "Faults of a host, rank or link that were seen at least twice.",
+    },
+    Family {
+        name: "busbw_check_bandwidth_bytes_per_second",
+        unit: "bytes_per_second",
+        help: "The bandwidth that a check measured.",
+    },
+    Family {
+        name: "busbw_check_wanted_bytes_per_second",
+        unit: "bytes_per_second",
+        help: "The limit, the baseline or the normal level that it is held against.",
+    },
     Family { name: "busbw_check_hosts", unit: "", help: "Hosts that answered." },
-    Family { name: "busbw_check_duration_seconds", unit: "seconds", help: "Seconds that the check took." },
-    Family { name: "busbw_check_timestamp_seconds", unit: "seconds", help: "When the check began, seconds since 1970." },
+    Family {
+        name: "busbw_check_duration_seconds",
+        unit: "seconds",
+        help: "Seconds that the check took.",
+    },
+    Family {
+        name: "busbw_check_timestamp_seconds",
+        unit: "seconds",
+        help: "When the check began, seconds since 1970.",
+    },
 ];
 
 /// The text, which ends with `# EOF`. Series of a family stand together, as the format wants, and none occurs twice.

@@ -24,7 +24,6 @@ use super::{
     perftest,
     plugins::PluginArguments,
     predicting::{PLAN, PlanArguments},
-    watching::{WATCH, WatchArguments},
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,
@@ -35,6 +34,7 @@ use super::{
     reporting::ReportArguments,
     sweeping::{SweepArguments, TransportsArguments},
     tuning::{TUNE, TuneArguments},
+    watching::{WATCH, WatchArguments},
 };
 
 /// What the program is to do.

@@ -25,7 +25,6 @@ use super::{
     pairing::PairingArguments,
     plugins::PluginArguments,
     predicting::{self, PLAN, PlanArguments},
-    watching::{WATCH, WatchArguments},
     reading_commands::{
         AlgorithmsArguments, DoctorArguments, ExplainArguments, LintArguments, ShowArguments,
         TopoArguments,
@@ -36,6 +35,7 @@ use super::{
     reporting::ReportArguments,
     sweeping::{SweepArguments, TransportsArguments},
     tuning::{TUNE, TuneArguments},
+    watching::{WATCH, WatchArguments},
 };
 
 /// `busbw help`.

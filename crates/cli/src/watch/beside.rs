@@ -60,7 +60,8 @@ impl Beside {
 
 /// The busbw of a run with the same collective and ranks at the nearest size, GB/s; none where that is twice as far.
 fn earlier(run: &Measurement, group: &Group, speed: &Speed) -> Option<f64> {
-    let same = run.collective() == Some(speed.collective?) && run.rank_count() == Some(group.ranks as usize);
+    let same = run.collective() == Some(speed.collective?)
+        && run.rank_count() == Some(group.ranks as usize);
     let distance = |size: u64| (size.max(1) as f64 / speed.most.max(1) as f64).ln().abs();
     let nearest = |row: &&Row| distance(row.size) <= std::f64::consts::LN_2 + 1e-9;
     let row = run.rows.iter().filter(|_| same).filter(nearest);

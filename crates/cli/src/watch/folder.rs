@@ -46,7 +46,8 @@ impl Folder {
             named => named.to_vec(),
         };
         for source in &sources {
-            fs::metadata(source).with_context(|| format!("cannot read {}", source.display()))
+            fs::metadata(source)
+                .with_context(|| format!("cannot read {}", source.display()))
                 .map_err(|error| ExitError::new(Exit::Usage, format!("{error:#}")))?;
         }
         Ok(Self { sources, read: BTreeMap::new() })
@@ -90,7 +91,10 @@ impl Folder {
         paths.sort();
         paths.dedup();
         if paths.len() > MOST_FILES {
-            let text = format!("{} files are more than the {MOST_FILES} that are read: name one job's folder", paths.len());
+            let text = format!(
+                "{} files are more than the {MOST_FILES} that are read: name one job's folder",
+                paths.len()
+            );
             return Err(ExitError::new(Exit::Usage, text).into());
         }
         Ok(paths)
@@ -100,7 +104,8 @@ impl Folder {
         use std::os::unix::fs::MetadataExt;
         let mut file = File::open(path)?;
         let facts = file.metadata()?;
-        let known = self.read.entry(path.to_owned()).or_insert(Known { taken: 0, made: 0, content: None });
+        let known =
+            self.read.entry(path.to_owned()).or_insert(Known { taken: 0, made: 0, content: None });
         // The profiler has begun a new file of this name, or somebody has.
         if known.made != facts.ino() || facts.len() < known.taken {
             *known = Known { taken: 0, made: facts.ino(), content: None };
@@ -129,11 +134,18 @@ impl Folder {
 
 /// The folder of the job that was written to last.
 fn newest() -> Result<PathBuf> {
-    let none = |where_: String| ExitError::new(Exit::Usage, format!("no job has written anything into {where_}; {HOW}"));
-    let data = dirs::data_dir().ok_or_else(|| none("a data folder: HOME and XDG_DATA_HOME are not set".to_owned()))?;
+    let none = |where_: String| {
+        ExitError::new(Exit::Usage, format!("no job has written anything into {where_}; {HOW}"))
+    };
+    let data = dirs::data_dir()
+        .ok_or_else(|| none("a data folder: HOME and XDG_DATA_HOME are not set".to_owned()))?;
     let all = data.join("busbw").join("watch");
     let changed = |folder: &Path| -> Option<SystemTime> {
-        fs::read_dir(folder).ok()?.flatten().filter_map(|one| one.metadata().ok()?.modified().ok()).max()
+        fs::read_dir(folder)
+            .ok()?
+            .flatten()
+            .filter_map(|one| one.metadata().ok()?.modified().ok())
+            .max()
     };
     let entries = fs::read_dir(&all).map_err(|_| none(all.display().to_string()))?;
     let folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());

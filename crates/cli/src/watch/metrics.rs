@@ -81,13 +81,22 @@ pub(super) fn text(job: &Job, view: &View) -> String {
         (State::Hangs, "hangs"),
         (State::CannotTell, "cannot_tell"),
     ] {
-        add(0, &[("job", job_name), ("state", name)], Some(f64::from(u8::from(view.state == state))));
+        add(
+            0,
+            &[("job", job_name), ("state", name)],
+            Some(f64::from(u8::from(view.state == state))),
+        );
     }
     add(8, &[("job", job_name)], Some(view.dropped as f64));
     for one in &view.culprits {
         let (peer, group) = (&job.peers[one.peer], &job.groups[one.group]);
         let rank = one.rank.to_string();
-        let all = [("job", job_name), ("communicator", &group.id), ("rank", &rank), ("host", &peer.process.host)];
+        let all = [
+            ("job", job_name),
+            ("communicator", &group.id),
+            ("rank", &rank),
+            ("host", &peer.process.host),
+        ];
         add(7, &all, Some(1.0));
     }
     for group in &view.groups {
@@ -132,7 +141,8 @@ pub(super) fn write(file: &Path, text: &str) -> Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let write = || -> Result<()> {
-        let mut part = tempfile::Builder::new().prefix(".busbw-watch-").suffix(".part").tempfile_in(folder)?;
+        let mut part =
+            tempfile::Builder::new().prefix(".busbw-watch-").suffix(".part").tempfile_in(folder)?;
         part.write_all(text.as_bytes())?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         fs::set_permissions(part.path(), mode)?;

@@ -24,7 +24,10 @@ pub(super) fn serve(address: &str, mut text: impl FnMut() -> Result<String>) -> 
     let listener = TcpListener::bind(address)
         .with_context(|| format!("cannot listen on {address} (--prometheus)"))?;
     let at = listener.local_addr().context("cannot read the address that was bound")?;
-    let _ = writeln!(Printable::new(std::io::stderr(), false), "busbw: metrics at http://{at}/metrics until Ctrl-C");
+    let _ = writeln!(
+        Printable::new(std::io::stderr(), false),
+        "busbw: metrics at http://{at}/metrics until Ctrl-C"
+    );
     for stream in listener.incoming() {
         let Ok(stream) = stream else { continue };
         // A scraper that goes away takes nothing with it.

@@ -18,7 +18,12 @@ const MOST_GROUPS: usize = 8;
 /// Prints all of it.
 pub(super) fn print(out: &mut impl Write, view: &View, colour: bool) -> io::Result<()> {
     head(out, view)?;
-    for group in view.groups.iter().take(MOST_GROUPS) {
+    // Those that cost most first; the others in the order of their size.
+    let cost =
+        |group: &GroupView| -> f64 { group.by_lateness.iter().map(|one| one.caused_ms).sum() };
+    let mut groups: Vec<&GroupView> = view.groups.iter().collect();
+    groups.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
+    for group in groups.into_iter().take(MOST_GROUPS) {
         out.write_all(group_text(group).as_bytes())?;
     }
     if view.groups.len() > MOST_GROUPS {
@@ -52,7 +57,9 @@ pub(super) fn verdict(view: &View) -> String {
             let worst = view.findings.iter().max_by_key(|finding| finding.severity);
             worst.map_or_else(String::new, |finding| finding.cause.clone())
         }
-        State::CannotTell => "cannot tell who is late: of no call are the times of two ranks known".to_owned(),
+        State::CannotTell => {
+            "cannot tell who is late: of no call are the times of two ranks known".to_owned()
+        }
     }
 }
 
@@ -65,16 +72,32 @@ pub(super) fn group_text(group: &GroupView) -> String {
     }
     text += "\n";
     let mut lines = vec![
-        ["operation", "size", "algorithm", "calls", "median", "p99", "algbw", "busbw", "of limit", "of run", "waiting"]
-            .map(str::to_owned)
-            .to_vec(),
+        [
+            "operation",
+            "size",
+            "algorithm",
+            "calls",
+            "median",
+            "p99",
+            "algbw",
+            "busbw",
+            "of limit",
+            "of run",
+            "waiting",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
     ];
     lines.extend(group.speeds.iter().take(MOST_ROWS).map(speed));
     text += &aligned(&lines);
-    let ranks: Vec<_> = group.by_lateness.iter().filter(|rank| rank.last > 0).take(MOST_ROWS).collect();
+    let ranks: Vec<_> =
+        group.by_lateness.iter().filter(|rank| rank.last > 0).take(MOST_ROWS).collect();
     if !ranks.is_empty() {
-        let mut lines =
-            vec![["rank", "host", "pid", "last", "others waited", "it waited"].map(str::to_owned).to_vec()];
+        let mut lines = vec![
+            ["rank", "host", "pid", "last", "others waited", "it waited"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         lines.extend(ranks.iter().map(|rank| {
             vec![
                 rank.rank.to_string(),
@@ -97,7 +120,13 @@ fn speed(speed: &Speed) -> Vec<String> {
         false => format!("{} to {}", bytes(speed.least), bytes(speed.most)),
     };
     let share = |other: Option<f64>| {
-        or_dash(speed.busbw.zip(other).filter(|(_, other)| *other > 0.0).map(|(own, other)| percent(own / other * 100.0)))
+        or_dash(
+            speed
+                .busbw
+                .zip(other)
+                .filter(|(_, other)| *other > 0.0)
+                .map(|(own, other)| percent(own / other * 100.0)),
+        )
     };
     vec![
         speed.operation.clone(),

@@ -153,14 +153,28 @@ pub fn job(shape: Shape, seed: u64, culprit: usize, fault: Fault) -> Vec<(String
                         };
                         ranks[*at].gpu += 1e6 * times * (1.0 + 0.03 * rng.normal());
                     }
-                    together(&mut ranks, &members, (0, "AllReduce", 16 << 20), 2e5, &host_late, &mut rng);
+                    together(
+                        &mut ranks,
+                        &members,
+                        (0, "AllReduce", 16 << 20),
+                        2e5,
+                        &host_late,
+                        &mut rng,
+                    );
                 }
             }
         }
         for stage in 0..pp {
             for t in 0..tp {
                 let members: Vec<usize> = (0..dp).map(|d| index(d, stage, t)).collect();
-                together(&mut ranks, &members, (2, "AllReduce", 64 << 20), 3e6, &host_late, &mut rng);
+                together(
+                    &mut ranks,
+                    &members,
+                    (2, "AllReduce", 64 << 20),
+                    3e6,
+                    &host_late,
+                    &mut rng,
+                );
             }
         }
         // The program looks at the loss: it runs ahead of its GPU by one step at most.
@@ -243,9 +257,9 @@ fn file(rank: &Rank, at: usize, shape: Shape, core: bool, stopped: Option<f64>) 
         time += 1e9;
     }
     lines.extend(
-        rank.lines
-            .iter()
-            .map(|(class, calls)| Line::Calls(Calls { class: class.clone(), calls: calls.clone() })),
+        rank.lines.iter().map(|(class, calls)| {
+            Line::Calls(Calls { class: class.clone(), calls: calls.clone() })
+        }),
     );
     WatchFile { process, lines, unread: 0, torn: false }
 }
