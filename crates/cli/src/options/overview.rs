@@ -6,6 +6,9 @@ use clap::Command as Grammar;
 
 use super::grammar::{HELP, VERSION};
 
+/// The command that is only in the long list: the short one is one screen.
+const MAN: &str = "man";
+
 /// Where the list goes, above the options.
 const TEMPLATE: &str =
     "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}";
@@ -42,9 +45,9 @@ fn brief(grammar: &Grammar) -> String {
         .collect();
     let (first, rest) = collectives.split_at(collectives.len() / 2);
     let messages = Messages::ALL.map(Messages::name).join(", ");
-    // `-h` and `-V` stand among the options.
+    // `-h` and `-V` stand among the options; who packs busbw finds `man` in `--help`.
     let rows = visible(grammar)
-        .filter(|(name, _)| ![HELP, VERSION].contains(name))
+        .filter(|(name, _)| ![HELP, VERSION, MAN].contains(name))
         .filter(|(name, _)| {
             !is(name, |benchmark| {
                 benchmark.collective().is_some() || benchmark.messages().is_some()

@@ -230,7 +230,7 @@ pub(in crate::options) const WATCH: Below = Below {
     ],
     examples: &[
         ("busbw watch", "needs a running job"),
-        ("busbw watch --once --json ~/.local/share/busbw/watch/4711", "needs a running job"),
+        ("busbw watch --once --json /tmp/watch/4711", "needs a running job"),
         ("busbw watch --machine dgx-h100 --against run.jsonl", "needs a running job"),
         ("busbw watch --prometheus 127.0.0.1:9400", "needs a running job"),
     ],
