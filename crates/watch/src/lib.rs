@@ -23,6 +23,6 @@ pub use self::{
     matched::{Matched, matched},
     paths::{Path, SlowPath, paths, slow_paths},
     queue::queue_time,
-    speeds::{Speed, speeds},
+    speeds::{Speed, speeds, speeds_by_size},
     view::{GroupView, RankView, State, View},
 };

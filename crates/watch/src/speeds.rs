@@ -46,17 +46,27 @@ pub struct Speed {
     pub histogram: Vec<(f64, usize)>,
 }
 
-/// The speeds, the operation with the most time first.
+/// The speeds, sizes between two powers of two together, the operation with the most time first.
 #[must_use]
 pub fn speeds(group: &Group, calls: &[Matched<'_>]) -> Vec<Speed> {
-    let mut classes: BTreeMap<(String, u32, String), Class> = BTreeMap::new();
+    by_class(group, calls, |size| u64::from(size.checked_ilog2().unwrap_or(0)))
+}
+
+/// The same with each size for itself.
+#[must_use]
+pub fn speeds_by_size(group: &Group, calls: &[Matched<'_>]) -> Vec<Speed> {
+    by_class(group, calls, |size| size)
+}
+
+fn by_class(group: &Group, calls: &[Matched<'_>], of: impl Fn(u64) -> u64) -> Vec<Speed> {
+    let mut classes: BTreeMap<(String, u64, String), Class> = BTreeMap::new();
     for call in calls {
         let class = call.class;
         let choice =
             [class.algorithm.as_str(), class.protocol.as_str()].join(" ").trim().to_owned();
         // Of a send and its receive, which are one message, the sender's name stands.
         let operation = if class.peer.is_some() { "Send" } else { class.operation.as_str() };
-        let key = (operation.to_owned(), class.size.checked_ilog2().unwrap_or(0), choice);
+        let key = (operation.to_owned(), of(class.size), choice);
         classes.entry(key).or_default().take(call);
     }
     let mut speeds: Vec<(f64, Speed)> = classes

@@ -9,7 +9,9 @@ use busbw_core::record::SCHEMA;
 use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{ImportError, Lines as Fate, Text, lines, nccl_report::report, text_of, wrapped};
+use super::{
+    ImportError, Lines as Fate, Text, lines, nccl_report::report, text_of, watch, wrapped,
+};
 use busbw_store as store;
 
 /// Maximum size of an object, or of a record's lines, bytes: each is held in memory as a whole.
@@ -40,6 +42,11 @@ pub(super) fn each(
         return text_of(&mut Cursor::new(text).chain(lines.from), name, each);
     }
     loop {
+        if text.contains("\"kind\":\"process\"") {
+            lines.rest(&mut text)?;
+            watch::of_text(&text, name)?.into_iter().for_each(each);
+            return Ok(Fate::default());
+        }
         let begun = lines.number;
         let mut next = lines.next()?;
         if head.kind.is_some() {

@@ -18,6 +18,8 @@ pub enum Form {
     Record,
     /// What busbw's net plugin counted, without a run.
     NetStats,
+    /// What busbw's profiler wrote of a running job.
+    Watch,
     /// The output of a job or of NCCL, without a table.
     Log,
 }
@@ -89,6 +91,14 @@ impl Form {
                 benchmark: false,
                 memory_in_file_name: false,
             },
+            Form::Watch => FormFacts {
+                name: "busbw's profiler",
+                program: "the job",
+                library: NcclUse::Always,
+                recorded: false,
+                benchmark: true,
+                memory_in_file_name: false,
+            },
             Form::Log => FormFacts {
                 name: "a log without a table",
                 program: "the job",
@@ -113,6 +123,7 @@ mod tests {
             (Form::Osu, "\"osu\""),
             (Form::Record, "\"record\""),
             (Form::NetStats, "\"net-stats\""),
+            (Form::Watch, "\"watch\""),
             (Form::Log, "\"log\""),
         ] {
             assert_eq!(serde_json::to_string(&form).ok().as_deref(), Some(json));
