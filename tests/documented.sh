@@ -51,6 +51,9 @@ cp transports-folder/result.json sweep-folder/
 grep '^{"pairs_schema"' "$root/docs/report.md" >pairs.json
 printf '#!/bin/sh\nexport NCCL_DEBUG=INFO\n./all_reduce_perf -b 8 -e 8G -f 2 -i 100\n' >job.sh
 
+# A job's files, as the profiler writes them.
+cp -r "$tests/watch/healthy" watch-files
+
 # Each block of commands gets a copy of both.
 cd "$work"
 mv reader as-reader

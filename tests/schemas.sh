@@ -57,6 +57,7 @@ for how in "" --search; do
   # shellcheck disable=SC2086
   BUSBW_FAKE=landscape.json "$busbw" tune $how --backend fake -g 4 -b 1M -e 16M -f 16 --time 60s --yes --json >>tune.out 2>/dev/null
 done
+for job in healthy late; do "$busbw" watch --once --json "$root/crates/busbw/tests/watch/$job" || true; done >watch.out
 for file in "$cases"/*.xml dgx-h100 gb200-nvl72; do "$busbw" topo --json "$file" 2>/dev/null || true; done >topo.out
 while read -r question; do
   # shellcheck disable=SC2086

@@ -1,5 +1,5 @@
 //! Writes the files of a made-up job into a folder, to look at them with `busbw watch`.
-//! `cargo run -p busbw-watch --example files FOLDER [compute|host|core|stopped|none]`
+//! `cargo run -p busbw-watch --example files FOLDER [compute|host|core|stopped|none] [STEPS]`
 
 #[path = "../tests/synthetic/mod.rs"]
 mod synthetic;
@@ -19,8 +19,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some("none") => Fault::None,
         _ => Fault::Compute(1.5),
     };
+    let steps = words.next().map_or(Ok(40), |word| word.parse())?;
     fs::create_dir_all(&folder)?;
-    for (name, file) in job(Shape { tp: 2, pp: 2, dp: 2, steps: 40 }, 1, 3, fault) {
+    for (name, file) in job(Shape { tp: 2, pp: 1, dp: 2, steps }, 1, 3, fault) {
         let mut text = serde_json::to_string(&Line::Process(file.process))? + "\n";
         for line in &file.lines {
             text += &serde_json::to_string(line)?;

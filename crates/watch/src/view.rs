@@ -2,12 +2,16 @@
 //! Not the terminal, and not the JSON's numbers beside it (limits and earlier runs).
 
 use busbw_core::finding::{Confidence, Finding, Severity};
+use busbw_watch_file::Process;
 use serde::Serialize;
 
 use crate::{
     Culprit, Interruption, Job, Lateness, Matched, Path, Reason, SlowPath, Speed, culprits,
     interruptions, lateness, matched, paths, slow_paths, speeds,
 };
+
+/// The version of the JSON that `busbw watch --json` prints.
+pub const SCHEMA: u32 = 1;
 
 /// How a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -21,6 +25,23 @@ pub enum State {
     Hangs,
     /// The files do not say enough.
     CannotTell,
+}
+
+/// A process.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProcessView {
+    /// Its host.
+    pub host: String,
+    /// Its number there.
+    pub pid: u32,
+    /// The rank that the launcher gave it.
+    pub rank: Option<u32>,
+}
+
+impl ProcessView {
+    fn of(process: &Process) -> Self {
+        Self { host: process.host.clone(), pid: process.pid, rank: process.rank }
+    }
 }
 
 /// A rank of a communicator.
@@ -62,10 +83,12 @@ pub struct GroupView {
 /// A job at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct View {
+    /// [`SCHEMA`].
+    pub watch_schema: u32,
     /// The launcher's name for it.
     pub job: Option<String>,
-    /// Processes whose files there are.
-    pub processes: usize,
+    /// Processes whose files there are, by host and pid.
+    pub processes: Vec<ProcessView>,
     /// Hosts.
     pub hosts: usize,
     /// How it is.
@@ -98,8 +121,9 @@ impl View {
         hosts.sort_unstable();
         hosts.dedup();
         let mut view = View {
+            watch_schema: SCHEMA,
             job: job.name.clone(),
-            processes: job.peers.len(),
+            processes: job.peers.iter().map(|one| ProcessView::of(&one.process)).collect(),
             hosts: hosts.len(),
             state: State::Fine,
             groups: (0..job.groups.len())

@@ -36,3 +36,4 @@ mod sweep;
 mod topo;
 mod tune;
 mod untrusted;
+mod watch;

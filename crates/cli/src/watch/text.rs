@@ -37,7 +37,7 @@ pub(super) fn print(out: &mut impl Write, view: &View, colour: bool) -> io::Resu
 
 fn head(out: &mut impl Write, view: &View) -> io::Result<()> {
     let name = view.job.as_deref().map_or_else(|| "a job".to_owned(), |name| format!("job {name}"));
-    let (processes, hosts) = (view.processes as u64, view.hosts as u64);
+    let (processes, hosts) = (view.processes.len() as u64, view.hosts as u64);
     writeln!(out, "{name}: {} on {}", processes_text(processes), count(hosts, "host"))
 }
 

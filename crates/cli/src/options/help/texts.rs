@@ -230,8 +230,8 @@ pub(in crate::options) const WATCH: Below = Below {
     ],
     examples: &[
         ("busbw watch", "needs a running job"),
-        ("busbw watch --once --json /tmp/watch/4711", "needs a running job"),
-        ("busbw watch --machine dgx-h100 --against run.jsonl", "needs a running job"),
+        ("busbw watch --once --json watch-files", "a folder of a job's files"),
+        ("busbw watch --once --machine dgx-h100 --against run.jsonl watch-files", ""),
         ("busbw watch --prometheus 127.0.0.1:9400", "needs a running job"),
     ],
     exits: "--once: 0 nobody is late, 1 somebody is late or hangs, 2 usage or no files, 5 cannot tell; else 0, 130 interrupted",
