@@ -1,5 +1,5 @@
 //! Who enters the calls of a communicator last, by its own doing, and what the others wait for it.
-//! Not why it is late (`culprit`).
+//! Not why it is late (`straggler`).
 //!
 //! No clock of another host is needed. A collective in which every rank needs every other's data ends on all ranks at the same
 //! time, but for the latency of a step or two; so the rank whose kernel ran for the shortest time entered last, by the

@@ -5,7 +5,7 @@
 //! files -> [`Job`] -> [`Matched`] calls -> [`speeds`], [`lateness`], [`paths`] -> findings
 #![forbid(unsafe_code)]
 
-mod culprit;
+mod findings;
 mod interruptions;
 mod job;
 mod lateness;
@@ -13,10 +13,10 @@ mod matched;
 mod paths;
 mod queue;
 mod speeds;
+mod straggler;
 mod view;
 
 pub use self::{
-    culprit::{Culprit, Reason, culprits},
     interruptions::{Interruption, interruptions},
     job::{Group, Job, Member, Peer},
     lateness::{Entries, LateEntry, Lateness, lateness},
@@ -24,5 +24,6 @@ pub use self::{
     paths::{Path, SlowPath, paths, slow_paths},
     queue::queue_time,
     speeds::{Speed, speeds, speeds_by_size},
+    straggler::{Reason, Straggler, stragglers},
     view::{GroupView, RankView, State, View},
 };

@@ -9,8 +9,8 @@ use synthetic::{Fault, Shape, job};
 
 const SMALL: Shape = Shape { tp: 2, pp: 2, dp: 4, steps: 30 };
 
-fn view(shape: Shape, seed: u64, culprit: usize, fault: Fault) -> (Job, View) {
-    let mut jobs = Job::of(job(shape, seed, culprit, fault));
+fn view(shape: Shape, seed: u64, straggler: usize, fault: Fault) -> (Job, View) {
+    let mut jobs = Job::of(job(shape, seed, straggler, fault));
     assert_eq!(jobs.len(), 1);
     let job = jobs.remove(0);
     let view = View::of(&job);
@@ -27,21 +27,21 @@ fn a_healthy_job_accuses_nobody() {
 }
 
 #[test]
-fn the_culprit_is_named_and_its_victims_are_not() {
+fn the_straggler_is_named_and_its_victims_are_not() {
     for seed in 0..20 {
-        let culprit = seed as usize * 7 % 16;
+        let straggler = seed as usize * 7 % 16;
         for fault in [Fault::Compute(1.5), Fault::Host(5_000_000), Fault::Core(5_000_000)] {
-            let (job, view) = view(SMALL, seed, culprit, fault);
+            let (job, view) = view(SMALL, seed, straggler, fault);
             let pids: Vec<u32> =
-                view.culprits.iter().map(|one| job.peers[one.peer].process.pid).collect();
-            assert_eq!(pids, [1000 + culprit as u32], "{seed} {fault:?}: {:#?}", view.findings);
-            let right = match view.culprits[0].reason {
+                view.stragglers.iter().map(|one| job.peers[one.peer].process.pid).collect();
+            assert_eq!(pids, [1000 + straggler as u32], "{seed} {fault:?}: {:#?}", view.findings);
+            let right = match view.stragglers[0].reason {
                 Reason::Compute { .. } => matches!(fault, Fault::Compute(_)),
                 Reason::Host => matches!(fault, Fault::Host(_)),
                 Reason::Core { .. } => matches!(fault, Fault::Core(_)),
                 Reason::Unknown => false,
             };
-            assert!(right, "{seed} {fault:?}: {:?}", view.culprits[0]);
+            assert!(right, "{seed} {fault:?}: {:?}", view.stragglers[0]);
             assert_eq!(view.state, State::Late);
         }
     }
@@ -50,11 +50,14 @@ fn the_culprit_is_named_and_its_victims_are_not() {
 #[test]
 fn a_process_that_stood_still_is_named() {
     for seed in 0..10 {
-        let culprit = seed as usize * 5 % 16;
-        let (job, view) = view(SMALL, seed, culprit, Fault::Stopped);
+        let straggler = seed as usize * 5 % 16;
+        let (job, view) = view(SMALL, seed, straggler, Fault::Stopped);
         let pids: Vec<u32> =
             view.interruptions.iter().map(|one| job.peers[one.peer].process.pid).collect();
-        assert_eq!((pids, view.culprits.as_slice()), (vec![1000 + culprit as u32], [].as_slice()));
+        assert_eq!(
+            (pids, view.stragglers.as_slice()),
+            (vec![1000 + straggler as u32], [].as_slice())
+        );
     }
 }
 
@@ -72,7 +75,7 @@ fn a_rank_without_a_file_is_said() {
         .map(|group| (group.id.as_str(), group.missing.as_slice()))
         .collect();
     assert_eq!(missing, [("dp-0-1", [1].as_slice()), ("pp-1-1", &[0]), ("tp-1-0", &[1])]);
-    assert_eq!(view.culprits.len(), 1);
+    assert_eq!(view.stragglers.len(), 1);
 }
 
 #[test]

@@ -143,6 +143,6 @@ fn metrics_are_written_and_served() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    assert!(answer.ends_with("# EOF\n") && answer.contains("busbw_rank_culprit{"), "{answer}");
+    assert!(answer.ends_with("# EOF\n") && answer.contains("busbw_rank_straggler{"), "{answer}");
     assert!(others[0].contains(" 404 ") && others[1].contains(" 405 "), "{others:?}");
 }

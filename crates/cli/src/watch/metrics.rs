@@ -48,7 +48,7 @@ pub(super) const METRICS: [Family; 9] = [
         help: "What the others waited for a rank alone, in the time that is looked at.",
     },
     Family {
-        name: "busbw_rank_culprit",
+        name: "busbw_rank_straggler",
         unit: "",
         help: "1 for each rank that is late by itself.",
     },
@@ -88,7 +88,7 @@ pub(super) fn text(job: &Job, view: &View) -> String {
         );
     }
     add(8, &[("job", job_name)], Some(view.dropped as f64));
-    for one in &view.culprits {
+    for one in &view.stragglers {
         let (peer, group) = (&job.peers[one.peer], &job.groups[one.group]);
         let rank = one.rank.to_string();
         let all = [

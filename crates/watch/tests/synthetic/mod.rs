@@ -109,8 +109,8 @@ fn together(
     }
 }
 
-/// The files of a job in which `culprit` has `fault`.
-pub fn job(shape: Shape, seed: u64, culprit: usize, fault: Fault) -> Vec<(String, WatchFile)> {
+/// The files of a job in which `straggler` has `fault`.
+pub fn job(shape: Shape, seed: u64, straggler: usize, fault: Fault) -> Vec<(String, WatchFile)> {
     let Shape { tp, pp, dp, steps } = shape;
     let mut rng = Random::new(seed);
     let count = tp * pp * dp;
@@ -128,13 +128,13 @@ pub fn job(shape: Shape, seed: u64, culprit: usize, fault: Fault) -> Vec<(String
         })
         .collect();
     let host_late = |at: usize| match fault {
-        Fault::Host(ns) | Fault::Core(ns) if at == culprit => ns as f64,
+        Fault::Host(ns) | Fault::Core(ns) if at == straggler => ns as f64,
         _ => 0.0,
     };
     let mut stopped_at = 0.0;
     for step in 0..steps {
         if fault == Fault::Stopped && step == steps / 2 {
-            let rank = &mut ranks[culprit];
+            let rank = &mut ranks[straggler];
             stopped_at = rank.cpu.max(rank.gpu);
             rank.cpu = stopped_at + 2e9;
             // What was asked for before it goes on.
@@ -148,7 +148,7 @@ pub fn job(shape: Shape, seed: u64, culprit: usize, fault: Fault) -> Vec<(String
                 for _ in 0..2 {
                     for at in &members {
                         let times = match fault {
-                            Fault::Compute(times) if *at == culprit => times,
+                            Fault::Compute(times) if *at == straggler => times,
                             _ => 1.0,
                         };
                         ranks[*at].gpu += 1e6 * times * (1.0 + 0.03 * rng.normal());
@@ -183,7 +183,7 @@ pub fn job(shape: Shape, seed: u64, culprit: usize, fault: Fault) -> Vec<(String
         }
     }
     let files = ranks.iter().enumerate().map(|(at, rank)| {
-        let faulty = at == culprit;
+        let faulty = at == straggler;
         let core = matches!(fault, Fault::Core(_)) && faulty;
         let stopped = (faulty && stopped_at > 0.0).then_some(stopped_at);
         (format!("h{}.{at}.jsonl", at / 8), file(rank, at, shape, core, stopped))

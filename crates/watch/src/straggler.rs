@@ -34,7 +34,7 @@ pub enum Reason {
 
 /// A process that is late by itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Culprit {
+pub struct Straggler {
     /// The process: its place in [`Job::peers`].
     pub peer: usize,
     /// The communicator in which it cost most: its place in [`Job::groups`].
@@ -58,20 +58,20 @@ pub struct Culprit {
 /// The processes that are late by themselves, the most costly first. `calls` and `lateness` have each communicator of the job
 /// in turn.
 #[must_use]
-pub fn culprits(job: &Job, calls: &[Vec<Matched<'_>>], lateness: &[Lateness]) -> Vec<Culprit> {
+pub fn stragglers(job: &Job, calls: &[Vec<Matched<'_>>], lateness: &[Lateness]) -> Vec<Straggler> {
     let mut costs = vec![0; job.peers.len()];
     for (group, lateness) in job.groups.iter().zip(lateness) {
         for (member, entries) in group.members.iter().zip(&lateness.ranks) {
             costs[member.peer] += entries.caused;
         }
     }
-    let mut found: BTreeMap<usize, Culprit> = BTreeMap::new();
+    let mut found: BTreeMap<usize, Straggler> = BTreeMap::new();
     for (at, (group, late)) in job.groups.iter().zip(lateness).enumerate() {
         let Some(place) = late.late else { continue };
         let peer = group.members[place].peer;
         let entries = late.ranks[place];
         let own = late.entries.iter().filter(|entry| entry.member == place);
-        let new = Culprit {
+        let new = Straggler {
             peer,
             group: at,
             rank: group.members[place].rank,
@@ -88,7 +88,7 @@ pub fn culprits(job: &Job, calls: &[Vec<Matched<'_>>], lateness: &[Lateness]) ->
             _ => drop(found.insert(peer, new)),
         }
     }
-    let mut found: Vec<Culprit> = found.into_values().collect();
+    let mut found: Vec<Straggler> = found.into_values().collect();
     found.sort_by_key(|one| std::cmp::Reverse(one.cost));
     found
 }
