@@ -1,0 +1,34 @@
+//! The ends of a process: exit, and fork, after which the child has our memory but none of our threads.
+//! Not NCCL's finalize (`exported`).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::recorder;
+
+/// Set in a child of fork.
+static CHILD: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process is a child of the one that recorded.
+pub(crate) fn in_child() -> bool {
+    CHILD.load(Ordering::Relaxed)
+}
+
+/// Asks the system to tell us of exit and fork, once a process.
+pub(crate) fn watch() {
+    // SAFETY: functions of this library, which is never unloaded (build.rs).
+    unsafe {
+        libc::atexit(at_exit);
+        libc::pthread_atfork(None, None, Some(in_new_child));
+    }
+}
+
+extern "C" fn at_exit() {
+    if !in_child() {
+        let _ = std::panic::catch_unwind(recorder::at_exit);
+    }
+}
+
+/// Only what is safe between fork and exec: a store.
+unsafe extern "C" fn in_new_child() {
+    CHILD.store(true, Ordering::Relaxed);
+}
