@@ -9,7 +9,9 @@ mod played {
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
-use busbw_watch_file::{Call, Class, Communicator, Heartbeat, Line, OpenCall, Steps, Totals, WatchFile};
+use busbw_watch_file::{
+    Call, Class, Communicator, Heartbeat, Line, OpenCall, Steps, Totals, WatchFile,
+};
 use played::scenarios::{self, CALLS, CHANNELS, KERNEL_TIME, SCENARIO};
 use tempfile::TempDir;
 
@@ -84,7 +86,8 @@ fn communicators(file: &WatchFile) -> Vec<Communicator> {
 }
 
 fn totals(file: &WatchFile) -> BTreeMap<Class, Totals> {
-    let each = only(file, |line| if let Line::Totals(one) = line { Some(one.clone()) } else { None });
+    let each =
+        only(file, |line| if let Line::Totals(one) = line { Some(one.clone()) } else { None });
     each.into_iter().map(|one| (one.class.clone(), one)).collect()
 }
 
@@ -223,8 +226,9 @@ fn a_call_that_lacks_channels_ends_when_later_ones_did() {
         each.sort_unstable();
         each
     };
-    // A send whose last channel has nothing to move; to itself; and a reduction by a switch, whose channels are not said.
-    assert_eq!(of("Send"), [(0, None), (0, Some(KERNEL_TIME))]);
+    // To itself, to another rank, and one whose last channel has nothing to move; and a reduction by a switch, of which NCCL
+    // does not say the channels.
+    assert_eq!(of("Send"), [(0, None), (0, Some(KERNEL_TIME)), (1, Some(KERNEL_TIME))]);
     assert_eq!(of("AllReduce"), [(0, Some(KERNEL_TIME)), (1, Some(KERNEL_TIME))]);
     assert!(open(&file).is_empty());
 }
@@ -258,7 +262,11 @@ fn a_child_of_fork_leaves_the_file_alone() {
 fn a_file_that_may_not_grow_ends_the_recording_and_nothing_else() {
     let left = play("full_disk", &[]);
     assert_eq!(left.stderr.matches("cannot write").count(), 1, "{}", left.stderr);
-    assert!(left.stderr.contains("File too large") && left.stderr.contains("goes on"), "{}", left.stderr);
+    assert!(
+        left.stderr.contains("File too large") && left.stderr.contains("goes on"),
+        "{}",
+        left.stderr
+    );
     assert_eq!(end(&left.file()), "cannot write: File too large");
 }
 

@@ -40,7 +40,13 @@ pub struct Call {
 /// NCCL as a version of it.
 pub trait Nccl: Sync {
     /// A communicator begins.
-    fn init(&self, mask: &'static AtomicI32, communicator: u64, ranks: c_int, rank: c_int) -> Handle;
+    fn init(
+        &self,
+        mask: &'static AtomicI32,
+        communicator: u64,
+        ranks: c_int,
+        rank: c_int,
+    ) -> Handle;
     /// An event begins.
     fn group(&self, context: Handle) -> Handle;
     fn collective(&self, context: Handle, call: &Call) -> Handle;
@@ -196,7 +202,14 @@ thread_local! {
     pub static COMMUNICATOR: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-unsafe fn init_v2(init: InitV2, context: *mut *mut c_void, mask: *mut c_int, _: u64, _: c_int, _: c_int) -> Status {
+unsafe fn init_v2(
+    init: InitV2,
+    context: *mut *mut c_void,
+    mask: *mut c_int,
+    _: u64,
+    _: c_int,
+    _: c_int,
+) -> Status {
     // SAFETY: as NCCL calls it.
     unsafe { init(context, mask) }
 }
@@ -235,16 +248,40 @@ fn with_state(record: RecordState<StateArgumentsV4>, event: Handle, entered: c_i
 }
 
 version!(
-    V2, ncclProfiler_v2, DescriptionV2, (), (), each_call, most_channels,
-    init_v2, |_: &mut DescriptionV2, _| panic!("v2 has no kernels"), no_state
+    V2,
+    ncclProfiler_v2,
+    DescriptionV2,
+    (),
+    (),
+    each_call,
+    most_channels,
+    init_v2,
+    |_: &mut DescriptionV2, _| panic!("v2 has no kernels"),
+    no_state
 );
 version!(
-    V3, ncclProfiler_v3, DescriptionV3, (), (), each_call, most_channels,
-    init_v2, |_: &mut DescriptionV3, _| (), no_state
+    V3,
+    ncclProfiler_v3,
+    DescriptionV3,
+    (),
+    (),
+    each_call,
+    most_channels,
+    init_v2,
+    |_: &mut DescriptionV3, _| (),
+    no_state
 );
 version!(
-    V4, ncclProfiler_v4, DescriptionV4, (), (), init_says, channels,
-    init_v4, |one: &mut DescriptionV4, timer| one.of.kernel_channel.timer = timer, with_state
+    V4,
+    ncclProfiler_v4,
+    DescriptionV4,
+    (),
+    (),
+    init_says,
+    channels,
+    init_v4,
+    |one: &mut DescriptionV4, timer| one.of.kernel_channel.timer = timer,
+    with_state
 );
 version!(
     V5, ncclProfiler_v5, DescriptionV5, (.v4), (.v4), init_says, channels,
