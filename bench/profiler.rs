@@ -130,7 +130,7 @@ impl Nccl {
 
 /// Collectives from the first event to the last: ns, and calls of the profiler.
 fn batch(nccl: &Nccl, with_steps: bool, phases: &mut Vec<Phase>) -> (f64, usize) {
-    let (mut all, mut made) = (0.0, 0);
+    let (mut all, mut made, pid) = (0.0, 0, std::process::id() as c_int);
     let mut phase = |name: &'static str, calls: usize, act: &mut dyn FnMut()| {
         let begun = Instant::now();
         act();
@@ -171,7 +171,7 @@ fn batch(nccl: &Nccl, with_steps: bool, phases: &mut Vec<Phase>) -> (f64, usize)
                     let operation = nccl.start(kind::PROXY_OPERATION, call, |description| {
                         // SAFETY: a plain structure within the union.
                         let of = unsafe { &mut description.of.proxy_operation };
-                        (of.pid, of.peer, of.send) = (std::process::id() as c_int, 4, 1);
+                        (of.pid, of.peer, of.send) = (pid, 4, 1);
                     });
                     for step in &mut steps {
                         *step = nccl.start(kind::PROXY_STEP, operation, |_| ());

@@ -34,6 +34,18 @@ pub(crate) fn unpacked(words: &[u64]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// A string of NCCL's; empty where there is none.
+///
+/// # Safety
+/// It is null or ends with a zero.
+pub(crate) unsafe fn text(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: as the caller says.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
 /// A communicator, as v2 and v3 say it with each call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Said {

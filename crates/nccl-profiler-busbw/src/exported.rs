@@ -4,7 +4,7 @@
 
 mod calls;
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::c_void;
 
 use nccl_plugin_abi::profiler::{ProfilerV2, ProfilerV3, ProfilerV4, ProfilerV5, ProfilerV7};
 
@@ -57,15 +57,3 @@ pub static ncclProfiler_v6: Table<ProfilerV5> = table!(ProfilerV5, init_v6, star
 /// For NCCL 2.31 and 2.32.
 #[unsafe(no_mangle)]
 pub static ncclProfiler_v7: Table<ProfilerV7> = table!(ProfilerV7, init_v7, start_v7, state_v4);
-
-/// A string of NCCL's; empty where there is none.
-///
-/// # Safety
-/// It is null or ends with a zero.
-pub(crate) unsafe fn text(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: as the caller says.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}

@@ -14,6 +14,7 @@ mod event;
 mod folder;
 mod handle;
 mod log;
+mod memory;
 mod places;
 mod process_ends;
 mod recorder;

@@ -5,61 +5,38 @@ use std::{
     ffi::{c_int, c_void},
     sync::{
         Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI32, Ordering},
     },
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use nccl_plugin_abi::{Logger, profiler::kind};
 
 use crate::{
-    communicators::{Communicator, Communicators, Told, place},
-    event::{Call, packed},
+    communicators::{Communicator, Told, place},
+    event::{Call, Said, packed, text},
     folder,
     handle::{Handle, Of},
-    log, names, process_ends,
+    log,
+    memory::{Memory, flag},
+    names, process_ends,
     setting::{Extent, Setting},
-    slots::{NewCall, SLOTS, Slots},
-    steps::{STEPS, Steps},
+    slots::NewCall,
     writer,
 };
 
 /// How long NCCL's last finalize and the process's exit wait for the file.
 const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
-/// The calls' class word 0: `communicator(16) flags(8) channels(8) root or peer(32)`.
-pub(crate) mod flag {
-    /// It has a root.
-    pub const ROOT: u64 = 1;
-    /// It has a peer.
-    pub const PEER: u64 = 2;
-    /// Events of its kernel are to come.
-    pub const KERNEL: u64 = 4;
-    /// It is a send.
-    pub const SEND: u64 = 8;
-}
-
-/// All that is recorded, and the way to the writer.
+/// This process's memory of events, and the way to its writer.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    on: AtomicBool,
-    origin: Instant,
+    memory: &'static Memory,
+    writer: &'static writer::Orders,
     /// What makes our handles known from another process's.
     process: u16,
     pid: u32,
     extent: Extent,
-    /// Calls under way.
-    pub slots: Slots,
-    /// Steps under way.
-    pub steps: Steps,
-    /// Communicators.
-    pub communicators: Communicators,
-    /// Calls for which there was no room.
-    pub dropped_calls: AtomicU64,
-    /// Steps for which there was no room.
-    pub dropped_steps: AtomicU64,
-    /// The way to the writer's thread.
-    pub writer: writer::Orders,
     /// Masks that were set: addresses of NCCL's.
     masks: Mutex<Vec<usize>>,
     too_many: AtomicBool,
@@ -68,23 +45,16 @@ pub(crate) struct Recorder {
 /// This process's. None within: nothing is recorded, as the environment says or since there is no file.
 static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
 
-/// The recorder, for its writer: also once it is off.
-pub(crate) fn begun() -> Option<&'static Recorder> {
-    RECORDER.get()?.as_ref()
-}
-
 /// The recorder, while it records.
 pub(crate) fn current() -> Option<&'static Recorder> {
     let recorder = RECORDER.get()?.as_ref()?;
-    (recorder.on.load(Ordering::Relaxed) && !process_ends::in_child()).then_some(recorder)
+    (recorder.memory.on() && !process_ends::in_child()).then_some(recorder)
 }
 
-/// Nothing more is recorded: said once, and NCCL is asked for no more events.
+/// Nothing more is recorded.
 pub(crate) fn off(why: &str) {
-    let Some(Some(recorder)) = RECORDER.get() else { return };
-    if recorder.on.swap(false, Ordering::AcqRel) {
-        recorder.communicators.all().for_each(Communicator::silence);
-        log::warn(&format!("{why}; this process goes on without being recorded"));
+    if let Some(recorder) = current() {
+        recorder.memory.off(why);
     }
 }
 
@@ -99,8 +69,7 @@ pub(crate) unsafe fn init(told: Told, mask: *mut c_int, logger: Option<Logger>) 
         None
     } else {
         log::by(logger);
-        let recorder = RECORDER.get_or_init(|| begin(interface)).as_ref();
-        recorder.filter(|one| one.on.load(Ordering::Relaxed))
+        RECORDER.get_or_init(|| begin(interface)).as_ref().filter(|one| one.memory.on())
     };
     let Some(recorder) = on else {
         // SAFETY: as the caller says. A mask that an earlier communicator set would ask for events in vain.
@@ -122,68 +91,64 @@ fn begin(interface: u32) -> Option<Recorder> {
             "{variable} is \"{value}\", which is taken as unset: set it to off or full"
         ));
     }
-    if setting.extent == Extent::Off {
+    let extent = setting.extent;
+    if extent == Extent::Off {
         log::info(&format!("{} is off: nothing is recorded", names::VARIABLE));
         return None;
     }
-    let began = SystemTime::now();
     let folder = folder::make(&setting).map_err(|why| log::warn(&why.to_string())).ok()?;
-    let recorder = Recorder {
-        on: AtomicBool::new(true),
-        origin: Instant::now(),
-        process: process_number(began),
-        pid: std::process::id(),
-        extent: setting.extent,
-        slots: Slots::new(SLOTS),
-        steps: Steps::new(STEPS),
-        communicators: Communicators::new(),
-        dropped_calls: AtomicU64::new(0),
-        dropped_steps: AtomicU64::new(0),
-        writer: writer::Orders::default(),
-        masks: Mutex::new(Vec::new()),
-        too_many: AtomicBool::new(false),
-    };
-    match writer::start(&folder, setting, interface, began) {
+    // For the process's life: NCCL and exit come here at any time.
+    let memory: &'static Memory = Box::leak(Box::new(Memory::new()));
+    let writer: &'static writer::Orders = Box::leak(Box::default());
+    let began = SystemTime::now();
+    match writer::start(&folder, setting, interface, began, memory, writer) {
         Ok(file) => log::info(&format!("calls are recorded in {}", file.display())),
         Err(why) => {
             log::warn(&format!("{why}: nothing is recorded"));
             return None;
         }
     }
-    process_ends::watch();
-    Some(recorder)
+    process_ends::watch(at_exit);
+    Some(Recorder {
+        memory,
+        writer,
+        process: process_number(began),
+        pid: std::process::id(),
+        extent,
+        masks: Mutex::new(Vec::new()),
+        too_many: AtomicBool::new(false),
+    })
 }
 
 /// 12 bits that another process of the job has only by chance (1 in 4,096).
 fn process_number(now: SystemTime) -> u16 {
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let mixed = (since.as_nanos() as u64 ^ u64::from(std::process::id()) << 32)
+    let mixed = (since.as_nanos() as u64 ^ (u64::from(std::process::id()) << 32))
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 52) as u16
 }
 
 /// The process exits: the writer writes what it has, within a bounded time.
-pub(crate) fn at_exit() {
+fn at_exit() {
     if let Some(recorder) = current() {
         recorder.writer.end(LONGEST_WAIT);
     }
 }
 
 impl Recorder {
-    /// ns since it began.
-    pub fn now(&self) -> u64 {
-        self.origin.elapsed().as_nanos() as u64
-    }
-
     /// What makes our handles known from another process's.
     pub fn process(&self) -> u16 {
         self.process
     }
 
+    /// # Safety
+    /// As of [`init`].
     unsafe fn begin_communicator(&self, told: Told, mask: *mut c_int) -> *mut c_void {
-        self.set_mask(told.interface, mask);
-        // SAFETY: as the caller of `init` says.
-        let begun = unsafe { self.communicators.begin(told, self.now(), mask) };
+        // SAFETY: as the caller says.
+        let begun = unsafe {
+            self.set_mask(told.interface, mask);
+            self.memory.communicators.begin(told, self.memory.now(), mask)
+        };
         let Some(communicator) = begun else {
             if !self.too_many.swap(true, Ordering::Relaxed) {
                 log::warn("more than 4,096 communicators: later ones are not recorded");
@@ -196,14 +161,16 @@ impl Recorder {
 
     /// Asks NCCL for events: once for each copy of NCCL in the process, since the mask is the process's and may be changed
     /// in a running job (RAS, NCCL 2.31 and newer).
-    fn set_mask(&self, interface: u32, mask: *mut c_int) {
-        // SAFETY: as the caller of `init` says.
-        let Some(mask) = (unsafe { mask.as_mut() }) else { return };
+    ///
+    /// # Safety
+    /// As of [`init`].
+    unsafe fn set_mask(&self, interface: u32, mask: *mut c_int) {
         let mut set = self.masks.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = (&raw const *mask).addr();
-        if !set.contains(&address) {
-            set.push(address);
-            *mask = self.extent.mask(interface) as c_int;
+        if !mask.is_null() && !set.contains(&mask.addr()) {
+            set.push(mask.addr());
+            // SAFETY: as the caller says. NCCL reads it atomically.
+            let mask = unsafe { AtomicI32::from_ptr(mask) };
+            mask.store(self.extent.mask(interface) as c_int, Ordering::Relaxed);
         }
     }
 
@@ -213,13 +180,13 @@ impl Recorder {
         if handle.of != Of::Communicator {
             return None;
         }
-        self.communicators.get(u32::from(handle.index))
+        self.memory.communicators.get(u32::from(handle.index))
     }
 
     /// A communicator ends. After the last one the file has all, within a bounded time.
     pub fn end_communicator(&self, context: *mut c_void) {
         let Some(communicator) = self.communicator(context) else { return };
-        if self.communicators.end(communicator) {
+        if self.memory.communicators.end(communicator) {
             self.writer.finish(LONGEST_WAIT);
             log::by(None);
         }
@@ -250,7 +217,7 @@ impl Recorder {
         let sequence = match call.sequence {
             Some(sequence) => sequence,
             // Counted before there is a slot: a dropped call must not shift the numbers of those after it.
-            None => match communicator.next_message(other, send, &self.communicators.room) {
+            None => match communicator.next_message(other, send, &self.memory.communicators.room) {
                 Some(sequence) => sequence,
                 None => return self.drop_call(),
             },
@@ -265,7 +232,7 @@ impl Recorder {
         let [protocol]: [u64; 1] = packed(call.protocol);
         let mut flags = if kernel { flag::KERNEL } else { 0 };
         if message {
-            flags |= flag::PEER | if send { flag::SEND } else { 0 };
+            flags |= flag::PEER;
         } else if has_root(function[0]) {
             flags |= flag::ROOT;
         }
@@ -285,15 +252,15 @@ impl Recorder {
             algorithm[1],
             protocol,
         ];
-        let new = NewCall { class, sequence, enqueued: self.now() };
-        match self.slots.begin(&new) {
+        let new = NewCall { class, sequence, enqueued: self.memory.now() };
+        match self.memory.slots.begin(&new) {
             Some((index, generation)) => Some(Handle { of: Of::Call, generation, index }),
             None => self.drop_call(),
         }
     }
 
     fn drop_call(&self) -> Option<Handle> {
-        self.dropped_calls.fetch_add(1, Ordering::Relaxed);
+        self.memory.dropped_calls.fetch_add(1, Ordering::Relaxed);
         None
     }
 
@@ -301,7 +268,8 @@ impl Recorder {
     pub fn begin_channel(&self, parent: *mut c_void, timer: Option<u64>) -> Option<Handle> {
         let call = Handle::read(parent, self.process).filter(|handle| handle.of == Of::Call)?;
         let of = if timer.is_some() { Of::Channel } else { Of::UntimedChannel };
-        let begun = self.slots.channel_started(call.index, call.generation, timer.unwrap_or(0));
+        let begun =
+            self.memory.slots.channel_started(call.index, call.generation, timer.unwrap_or(0));
         begun.then_some(Handle { of, ..call })
     }
 
@@ -319,8 +287,8 @@ impl Recorder {
         let communicator = self.communicator(context)?;
         let peer = u32::try_from(peer).ok()?;
         let place = place(peer, send);
-        if communicator.sums(place, &self.communicators.room).is_none() {
-            self.dropped_steps.fetch_add(1, Ordering::Relaxed);
+        if communicator.sums(place, &self.memory.communicators.room).is_none() {
+            self.memory.dropped_steps.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         Some(Handle {
@@ -334,10 +302,10 @@ impl Recorder {
     pub fn begin_step(&self, parent: *mut c_void) -> Option<Handle> {
         let operation =
             Handle::read(parent, self.process).filter(|one| one.of == Of::ProxyOperation)?;
-        match self.steps.begin(u32::from(operation.index), operation.generation) {
+        match self.memory.steps.begin(u32::from(operation.index), operation.generation) {
             Some((index, generation)) => Some(Handle { of: Of::Step, generation, index }),
             None => {
-                self.dropped_steps.fetch_add(1, Ordering::Relaxed);
+                self.memory.dropped_steps.fetch_add(1, Ordering::Relaxed);
                 None
             }
         }
@@ -347,18 +315,20 @@ impl Recorder {
     pub fn stop(&self, handle: *mut c_void) {
         let Some(handle) = Handle::read(handle, self.process) else { return };
         match handle.of {
-            Of::Call => self.slots.stop(handle.index, handle.generation),
-            Of::UntimedChannel => self.slots.channel_ended(handle.index, handle.generation, 0),
+            Of::Call => self.memory.slots.stop(handle.index, handle.generation),
+            Of::UntimedChannel => {
+                self.memory.slots.channel_ended(handle.index, handle.generation, 0)
+            }
             Of::Step => self.end_step(handle),
             Of::Communicator | Of::Group | Of::Channel | Of::ProxyOperation => {}
         }
     }
 
     fn end_step(&self, handle: Handle) {
-        let ended = self.steps.end(handle.index, handle.generation, self.now());
+        let ended = self.memory.steps.end(handle.index, handle.generation, self.memory.now());
         let Some(ended) = ended else { return };
-        if let Some(communicator) = self.communicators.get(ended.communicator)
-            && let Some(sums) = communicator.sums(ended.peer, &self.communicators.room)
+        if let Some(communicator) = self.memory.communicators.get(ended.communicator)
+            && let Some(sums) = communicator.sums(ended.peer, &self.memory.communicators.room)
         {
             ended.add_to(sums);
         }
@@ -368,7 +338,7 @@ impl Recorder {
     pub fn end_channel(&self, handle: *mut c_void, timer: u64) {
         let handle = Handle::read(handle, self.process).filter(|handle| handle.of == Of::Channel);
         if let Some(handle) = handle {
-            self.slots.channel_ended(handle.index, handle.generation, timer);
+            self.memory.slots.channel_ended(handle.index, handle.generation, timer);
         }
     }
 
@@ -376,17 +346,23 @@ impl Recorder {
     pub fn enter(&self, handle: *mut c_void, state: c_int, bytes: u64) {
         let handle = Handle::read(handle, self.process).filter(|handle| handle.of == Of::Step);
         if let Some(handle) = handle {
-            self.steps.enter(handle.index, handle.generation, state, self.now(), bytes);
+            self.memory.steps.enter(
+                handle.index,
+                handle.generation,
+                state,
+                self.memory.now(),
+                bytes,
+            );
         }
     }
 }
 
 /// Id and name, as a call of v2 and v3 says them.
-fn said_by_call(said: &crate::event::Said) -> (String, String) {
+fn said_by_call(said: &Said) -> (String, String) {
     let id =
         if said.communicator == 0 { String::new() } else { format!("{:016x}", said.communicator) };
     // SAFETY: NCCL's string ends with a zero.
-    let name = unsafe { crate::exported::text(said.name) };
+    let name = unsafe { text(said.name) };
     (id, name)
 }
 

@@ -71,10 +71,9 @@ impl Setting {
             .find_map(|name| set(name)?.trim().parse().ok());
         let named = set(FOLDER).map(PathBuf::from);
         // The ranks of one launcher share a folder where the job has no name.
-        let group = job.as_deref().map_or_else(
-            || if rank.is_some() { parent } else { pid }.to_string(),
-            |job| file_name(job),
-        );
+        let group = job
+            .as_deref()
+            .map_or_else(|| if rank.is_some() { parent } else { pid }.to_string(), file_name);
         let data = set("XDG_DATA_HOME")
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())

@@ -19,7 +19,7 @@ use thiserror::Error;
 
 use self::{file::Output, tick::Writer};
 use crate::{
-    recorder,
+    memory::Memory,
     setting::{Setting, file_name},
 };
 
@@ -131,6 +131,8 @@ pub(crate) fn start(
     setting: Setting,
     interface: u32,
     began: SystemTime,
+    memory: &'static Memory,
+    orders: &'static Orders,
 ) -> Result<PathBuf, Failure> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let pid = std::process::id();
@@ -153,7 +155,7 @@ pub(crate) fn start(
         std::thread::Builder::new()
             .name("busbw-watch".to_owned())
             .stack_size(512 << 10)
-            .spawn(move || run(output))
+            .spawn(move || run(output, memory, orders))
     })
     .map_err(Failure::Thread)?;
     Ok(path)
@@ -180,21 +182,14 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 }
 
 /// The thread.
-fn run(output: Output) {
-    // It is started before the recorder is in its place.
-    let recorder = loop {
-        match recorder::begun() {
-            Some(recorder) => break recorder,
-            None => std::thread::sleep(Duration::from_millis(1)),
-        }
-    };
+fn run(output: Output, memory: &'static Memory, orders: &'static Orders) {
     let path = output.path().display().to_string();
     let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let mut writer = Writer::new(recorder, output);
+        let mut writer = Writer::new(memory, output);
         let mut due = Instant::now() + TICK;
         let mut flush = Instant::now() + FLUSH;
         loop {
-            let woken = recorder.writer.wait(due);
+            let woken = orders.wait(due);
             let now = Instant::now();
             if woken == Woken::Tick {
                 writer.woke_late(now.saturating_duration_since(due));
@@ -204,7 +199,7 @@ fn run(output: Output) {
                 Woken::End => return writer.end(),
                 Woken::Finish(number) => {
                     writer.finish()?;
-                    recorder.writer.finished(number);
+                    orders.finished(number);
                 }
                 Woken::Tick if now >= flush || writer.much() => {
                     writer.flush()?;
@@ -212,18 +207,19 @@ fn run(output: Output) {
                 }
                 Woken::Tick => {}
             }
+            // From when its own work is done: that is no lateness.
             if now >= due {
-                due = now + TICK;
+                due = Instant::now() + TICK;
             }
-            if recorder::current().is_none() {
+            if !memory.on() {
                 return Ok(());
             }
         }
     }));
     match written {
         Ok(Ok(())) => {}
-        Ok(Err(why)) => recorder::off(&format!("cannot write {path}: {why}")),
-        Err(_) => recorder::off("a bug of busbw's profiler, in its writer; please report it"),
+        Ok(Err(why)) => memory.off(&format!("cannot write {path}: {why}")),
+        Err(_) => memory.off("a bug of busbw's profiler, in its writer; please report it"),
     }
-    recorder.writer.gone();
+    orders.gone();
 }

@@ -324,10 +324,23 @@ fn an_older_file_is_put_aside_with_its_totals() {
 }
 
 /// The cdylib itself, which the linker could have emptied.
+fn library() -> std::path::PathBuf {
+    let here = std::env::current_exe().unwrap();
+    here.ancestors().nth(2).unwrap().join("deps/libnccl_profiler_busbw.so")
+}
+
+#[test]
+fn the_library_is_left_loaded_and_the_last_line_comes_at_exit() {
+    let library = library();
+    let file = play("loaded", &[("BUSBW_TEST_LIBRARY", library.to_str().unwrap())]).file();
+    assert_eq!((end(&file).as_str(), communicators(&file).len()), ("finished", 1));
+    // One at finalize, one a second, one at exit.
+    assert!(beats(&file).len() >= 3, "{:?}", beats(&file));
+}
+
 #[test]
 fn symbols_are_exported() {
-    let here = std::env::current_exe().unwrap();
-    let file = here.ancestors().nth(2).unwrap().join("deps/libnccl_profiler_busbw.so");
+    let file = library();
     // SAFETY: our own library.
     let library = unsafe { libloading::Library::new(&file) }.unwrap();
     for symbol in nccl_plugin_abi::profiler::SYMBOLS {

@@ -16,7 +16,7 @@ use nccl_plugin_abi::{
 
 use crate::{
     communicators::Told,
-    event::Call,
+    event::{Call, text},
     handle::Handle,
     recorder::{self, Recorder},
 };
@@ -90,7 +90,7 @@ unsafe fn told(
         interface,
         id: format!("{communicator:016x}"),
         // SAFETY: as the caller says.
-        name: unsafe { super::text(name) },
+        name: unsafe { text(name) },
         nodes: count(nodes),
         ranks: count(ranks),
         rank: Some(count(rank)),
@@ -142,7 +142,13 @@ unsafe fn start(
 }
 
 macro_rules! start {
-    ($name:ident, $description:ty, $kernel:expr) => {
+    (@timer $event:ident untimed) => {
+        None
+    };
+    (@timer $event:ident timed) => {
+        Some($event.of.kernel_channel.timer)
+    };
+    ($name:ident, $description:ty, $kernel:ident) => {
         /// startEvent of this version.
         pub(super) unsafe extern "C" fn $name(
             context: *mut c_void,
@@ -152,7 +158,6 @@ macro_rules! start {
             let read = |recorder: &'static Recorder| {
                 // SAFETY: NCCL's description of this version, or null.
                 let event = unsafe { description.as_ref() }?;
-                let kernel: fn(&$description) -> Option<Option<u64>> = $kernel;
                 // SAFETY: the kind says which member of the union it is.
                 unsafe {
                     match u64::from(event.kind) {
@@ -166,7 +171,7 @@ macro_rules! start {
                             recorder.begin_call(recorder.communicator(context)?, event.rank, &call)
                         }
                         kind::KERNEL_CHANNEL => {
-                            recorder.begin_channel(event.parent, kernel(event)?)
+                            recorder.begin_channel(event.parent, start!(@timer event $kernel))
                         }
                         kind::PROXY_OPERATION => {
                             let of = &event.of.proxy_operation;
@@ -183,14 +188,11 @@ macro_rules! start {
     };
 }
 
-start!(start_v2, DescriptionV2, |_| None);
-start!(start_v3, DescriptionV3, |_| Some(None));
-// SAFETY: it is asked for events of kernels only.
-start!(start_v4, DescriptionV4, |event| Some(Some(unsafe { event.of.kernel_channel.timer })));
-// SAFETY: likewise.
-start!(start_v5, DescriptionV5, |event| Some(Some(unsafe { event.of.kernel_channel.timer })));
-// SAFETY: likewise.
-start!(start_v7, DescriptionV7, |event| Some(Some(unsafe { event.of.kernel_channel.timer })));
+start!(start_v2, DescriptionV2, untimed);
+start!(start_v3, DescriptionV3, untimed);
+start!(start_v4, DescriptionV4, timed);
+start!(start_v5, DescriptionV5, timed);
+start!(start_v7, DescriptionV7, timed);
 
 /// stopEvent.
 pub(super) unsafe extern "C" fn stop(handle: *mut c_void) -> Status {
@@ -256,10 +258,53 @@ fn quiet(act: impl FnOnce()) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+    use std::{process::Command, ptr};
+
+    use super::*;
+    use crate::names::FOLDER;
+
+    /// In a process of its own: what records is one a process.
     #[test]
-    fn a_panic_stays_here() {
-        assert_eq!(quiet(|| panic!("planted")), Status::SUCCESS);
+    fn a_panic_ends_the_recording_and_nothing_else() {
+        if std::env::var_os(FOLDER).is_some() {
+            return planted();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["a_panic_ends_the_recording_and_nothing_else", "--nocapture"])
+            .env(FOLDER, folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert_eq!(
+            said.matches("a bug of busbw's profiler; please report it").count(),
+            1,
+            "{said}"
+        );
+    }
+
+    fn planted() {
+        let (mut context, mut mask) = (ptr::null_mut(), 0);
+        // SAFETY: as NCCL calls it.
+        unsafe { init_v6(&raw mut context, 1, &raw mut mask, ptr::null(), 1, 2, 0, None) };
+        assert!(!context.is_null() && mask != 0);
+        let begins = || {
+            let mut handle = ptr::null_mut();
+            // SAFETY: as NCCL calls it; numbers, and pointers that may be null.
+            unsafe {
+                let mut description: DescriptionV5 = std::mem::zeroed();
+                description.kind = kind::GROUP;
+                start_v5(context, &raw mut handle, &description);
+            }
+            !handle.is_null()
+        };
+        assert!(begins());
+        for _ in 0..2 {
+            assert_eq!(quiet(|| panic!("planted")), Status::SUCCESS);
+        }
+        assert!(!begins() && mask == 0);
     }
 }

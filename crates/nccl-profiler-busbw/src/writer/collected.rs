@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use busbw_watch_file::{Call, Calls, Class, Line, Totals};
 
-use crate::{event::unpacked, recorder::flag, slots::ClassWords};
+use crate::{event::unpacked, memory::flag, slots::ClassWords};
 
 /// Classes whose sums are kept each. What comes later is summed by communicator and operation.
 pub(super) const CLASSES: usize = 4_096;

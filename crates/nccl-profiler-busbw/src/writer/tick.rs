@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     communicators::Communicator,
-    recorder::{Recorder, flag},
+    memory::{Memory, flag},
     slots::{Recorded, SLOTS, State},
 };
 
@@ -66,7 +66,7 @@ struct Standing {
 /// The writer.
 #[derive(Debug)]
 pub(super) struct Writer {
-    recorder: &'static Recorder,
+    memory: &'static Memory,
     output: Output,
     waiting: Box<[Waiting]>,
     progress: HashMap<u32, Progress>,
@@ -80,11 +80,11 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Before the first tick.
-    pub fn new(recorder: &'static Recorder, output: Output) -> Self {
+    pub fn new(memory: &'static Memory, output: Output) -> Self {
         let mut core_wait = CoreWait::default();
         let _ = core_wait.since();
         Self {
-            recorder,
+            memory,
             output,
             waiting: vec![Waiting::default(); SLOTS].into_boxed_slice(),
             progress: HashMap::new(),
@@ -92,7 +92,7 @@ impl Writer {
             gpu_origin: None,
             core_wait,
             late: 0,
-            steps_until: recorder.now(),
+            steps_until: memory.now(),
         }
     }
 
@@ -108,7 +108,7 @@ impl Writer {
 
     /// Takes out the calls that ended.
     pub fn collect(&mut self) {
-        let now = self.recorder.now();
+        let now = self.memory.now();
         let standing = self.standing(now);
         let mut ended: Vec<(Verdict, Standing)> = standing
             .into_iter()
@@ -117,7 +117,7 @@ impl Writer {
             .collect();
         ended.sort_by_key(|(_, one)| one.recorded.call.enqueued);
         for (verdict, one) in ended {
-            self.recorder.slots.free(one.index, one.state.generation());
+            self.memory.slots.free(one.index, one.state.generation());
             self.waiting[usize::from(one.index)] = Waiting::default();
             if verdict != Verdict::Lost {
                 self.ended(&one, verdict == Verdict::Timed, now);
@@ -127,16 +127,16 @@ impl Writer {
 
     /// All calls under way.
     fn standing(&mut self, now: u64) -> Vec<Standing> {
-        let taken: Vec<(u16, State)> = self.recorder.slots.taken().collect();
+        let taken: Vec<(u16, State)> = self.memory.slots.taken().collect();
         let little_room = taken.len() > SLOTS / 2;
         let mut standing = Vec::with_capacity(taken.len());
         for (index, state) in taken {
-            let recorded = self.recorder.slots.read(index);
+            let recorded = self.memory.slots.read(index);
             let head = recorded.call.class[0];
             let progress = self.progress.entry((head >> 48) as u32).or_default();
             if progress.closed.is_none()
                 && self
-                    .recorder
+                    .memory
                     .communicators
                     .get((head >> 48) as u32)
                     .is_some_and(Communicator::ended)
@@ -190,7 +190,7 @@ impl Writer {
     }
 
     fn ranks(&self, number: u32) -> u32 {
-        self.recorder.communicators.get(number).map_or(0, |one| one.told.ranks)
+        self.memory.communicators.get(number).map_or(0, |one| one.told.ranks)
     }
 
     /// A time of the GPU, counted from where the file says. None: a clock of another GPU is behind that.
@@ -212,7 +212,7 @@ impl Writer {
     /// # Errors
     /// The system's; the last line then says so, if there is room for it.
     pub fn flush(&mut self) -> io::Result<()> {
-        let now = self.recorder.now();
+        let now = self.memory.now();
         self.communicator_lines();
         self.call_lines()?;
         self.step_lines(now);
@@ -222,8 +222,8 @@ impl Writer {
             clock: nanoseconds(SystemTime::now()),
             late: std::mem::take(&mut self.late),
             core_wait: self.core_wait.since(),
-            dropped_calls: self.recorder.dropped_calls.load(Ordering::Relaxed),
-            dropped_steps: self.recorder.dropped_steps.load(Ordering::Relaxed),
+            dropped_calls: self.memory.dropped_calls.load(Ordering::Relaxed),
+            dropped_steps: self.memory.dropped_steps.load(Ordering::Relaxed),
         };
         self.output.line(&Line::Heartbeat(beat));
         self.write()
@@ -245,17 +245,17 @@ impl Writer {
     /// As of [`Writer::flush`].
     pub fn end(&mut self) -> io::Result<()> {
         self.finish()?;
-        let why = match self.recorder.communicators.live() {
+        let why = match self.memory.communicators.live() {
             0 => "finished".to_owned(),
             1 => "the process ended with a communicator that it had not ended".to_owned(),
             more => format!("the process ended with {more} communicators that it had not ended"),
         };
-        self.output.last(lines::End { at: self.recorder.now(), why });
+        self.output.last(lines::End { at: self.memory.now(), why });
         Ok(())
     }
 
     fn totals(&mut self) {
-        let (output, now) = (&mut self.output, self.recorder.now());
+        let (output, now) = (&mut self.output, self.memory.now());
         self.collected.totals(now, |line| output.line(&line));
     }
 
@@ -273,14 +273,14 @@ impl Writer {
         });
         written.inspect_err(|why| {
             let end =
-                lines::End { at: self.recorder.now(), why: format!("cannot write: {}", bare(why)) };
+                lines::End { at: self.memory.now(), why: format!("cannot write: {}", bare(why)) };
             self.output.last(end);
         })
     }
 
     /// Lines of communicators that have none in this file.
     fn communicator_lines(&mut self) {
-        for one in self.recorder.communicators.all() {
+        for one in self.memory.communicators.all() {
             let progress = self.progress.entry(one.number).or_default();
             // v2 and v3 say the rank with the first call.
             let Ok(rank) = u32::try_from(one.rank.load(Ordering::Relaxed)) else { continue };
@@ -307,8 +307,8 @@ impl Writer {
     /// Lines of calls; written in parts, so that memory stays bounded.
     fn call_lines(&mut self) -> io::Result<()> {
         let mut all = Vec::new();
-        let recorder = self.recorder;
-        let ranks = |number| recorder.communicators.get(number).map_or(0, |one| one.told.ranks);
+        let memory = self.memory;
+        let ranks = |number| memory.communicators.get(number).map_or(0, |one| one.told.ranks);
         self.collected.lines(ranks, |line| all.push(line));
         for line in all {
             self.output.line(&line);
@@ -321,7 +321,7 @@ impl Writer {
 
     /// Lines of the network's steps since the last time.
     fn step_lines(&mut self, now: u64) {
-        for one in self.recorder.communicators.all() {
+        for one in self.memory.communicators.all() {
             for (place, sums) in one.all_sums().iter().enumerate() {
                 let taken = sums.take();
                 if taken.steps == 0 {

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use nccl_plugin_abi::profiler::{kind, state};
+use nccl_plugin_abi::profiler::{DescriptionV5, ProfilerV5, kind, state};
 
 use super::versions::{COMMUNICATOR, Call, Handle, Nccl, V2, V3, V4, V5, V6, V7};
 
@@ -46,6 +46,7 @@ pub fn play(name: &str) {
         "two_ranks" => two_ranks(),
         "mask" => mask(),
         "rotation" => rotation(),
+        "loaded" => loaded(),
         other => panic!("{other}"),
     }
 }
@@ -158,6 +159,30 @@ fn version(nccl: &'static dyn Nccl, number: u32) {
             });
         }
     });
+}
+
+/// As NCCL has it: loaded from its file, and closed after the last communicator.
+fn loaded() {
+    let file = std::env::var_os("BUSBW_TEST_LIBRARY").unwrap();
+    let mut mask = 0;
+    let mut context = std::ptr::null_mut();
+    let mut handle = std::ptr::null_mut();
+    // SAFETY: our own library, called as NCCL calls it.
+    unsafe {
+        let library = libloading::Library::new(file).unwrap();
+        let table = **library.get::<*const ProfilerV5>(b"ncclProfiler_v6").unwrap();
+        table.init.unwrap()(&raw mut context, 7, &raw mut mask, std::ptr::null(), 1, 2, 0, None);
+        assert!(!context.is_null() && mask != 0);
+        let mut description: DescriptionV5 = std::mem::zeroed();
+        description.kind = kind::GROUP;
+        table.start.unwrap()(context, &raw mut handle, &description);
+        assert!(!handle.is_null());
+        table.stop.unwrap()(handle);
+        table.finalize.unwrap()(context);
+        library.close().unwrap();
+    }
+    // Its thread goes on.
+    thread::sleep(Duration::from_millis(1200));
 }
 
 fn no_room() {
