@@ -76,6 +76,8 @@ profiled() { NCCL_PROFILER_PLUGIN=$profiler BUSBW_WATCH_DIR=$PWD/watch "$@"; }
 
 # Calls and bytes of each operation and size: NCCL's own log says them, too.
 calls_and_bytes_are_exact() {
+    # NCCL 2.29 and 2.30 tell a profiler of no broadcast otherwise (docs/watch.md).
+    export NCCL_ALLGATHERV_ENABLE=0
     for name in all_reduce all_gather reduce_scatter broadcast; do
         rm -rf watch log.*
         NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,PROFILE NCCL_DEBUG_FILE=log.%p wants 0 profiled two $name -b 1K -e 16M -f 64 -n 10 --batches 3

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A bit a slot. Whoever looks for a free one begins where the last was found, so that no slot that stays taken holds up
-/// others.
+/// others; what is given back before that is taken first, so that few slots are used and stay in the cache.
 #[derive(Debug)]
 pub(crate) struct Places {
     words: Box<[AtomicU64]>,
@@ -52,6 +52,10 @@ impl Places {
     /// Gives a slot back.
     pub fn free(&self, slot: usize) {
         self.words[slot / 64].fetch_and(!(1 << (slot % 64)), Ordering::Release);
+        // No more than a hint: two that do this at once may leave the larger.
+        if self.hint.load(Ordering::Relaxed) as usize > slot / 64 {
+            self.hint.store((slot / 64) as u32, Ordering::Relaxed);
+        }
     }
 
     /// The slots that are taken now.
