@@ -20,6 +20,7 @@
 //! | [`cli`](../busbw_cli/index.html) | options and commands |
 //! | [`nccl-plugin-busbw`](../nccl_plugin_busbw/index.html) | the net plugin |
 //! | [`tuner-file`](../busbw_tuner_file/index.html), [`nccl-tuner-busbw`](../nccl_tuner_busbw/index.html) | the file of a tuner, and the tuner |
+//! | [`watch-file`](../busbw_watch_file/index.html), [`nccl-profiler-busbw`](../nccl_profiler_busbw/index.html) | the file of a running job's process, and the profiler that writes it |
 //!
 //! ARCHITECTURE.md has the picture and the invariants, CONTRIBUTING.md the recipes.
 #![forbid(unsafe_code)]
@@ -28,5 +29,6 @@ fn main() -> std::process::ExitCode {
     busbw_cli::main(busbw_cli::Libraries {
         net: embedded_files::net_plugin!(),
         tuner: embedded_files::tuner_plugin!(),
+        profiler: embedded_files::profiler_plugin!(),
     })
 }

@@ -1,5 +1,5 @@
 //! `busbw plugin`: busbw's own plugins as files, and a look at any net plugin.
-//! Not the plugins themselves (crates/nccl-plugin-busbw, crates/nccl-tuner-busbw), and not measuring one (`busbw_runner::backend::net`).
+//! Not the plugins themselves (crates/nccl-plugin-busbw, crates/nccl-tuner-busbw, crates/nccl-profiler-busbw), and not measuring one (`busbw_runner::backend::net`).
 
 mod check;
 
@@ -24,6 +24,7 @@ pub fn run(arguments: &PluginArguments) -> Result<Exit> {
             let path = embedded::path(match plugin {
                 PluginKind::Net => Plugin::Net,
                 PluginKind::Tuner => Plugin::Tuner,
+                PluginKind::Profiler => Plugin::Profiler,
             })?;
             answer::answer(|out, _| writeln!(out, "{}", path.display()))?;
             Ok(Exit::Ok)

@@ -35,6 +35,10 @@ pub const HOSTS: &str = "BUSBW_HOSTS";
 pub const TUNER: &str = "BUSBW_TUNER";
 /// The library of a tuner that busbw's asks where its file has no entry.
 pub const TUNER_BEFORE: &str = "BUSBW_TUNER_BEFORE";
+/// What busbw's profiler records of a job: `off`, `full`, or unset.
+pub const WATCH: &str = "BUSBW_WATCH";
+/// Where the profiler's files go.
+pub const WATCH_FOLDER: &str = "BUSBW_WATCH_DIR";
 /// Set for processes whose outputs another busbw writes.
 pub const RELAYED: &str = "BUSBW_RELAYED";
 /// Set for launches of a sweep: the variables that it sets, with commas between them.
@@ -61,7 +65,7 @@ pub enum SetBy {
 }
 
 /// Every variable of the program with who sets it and what it does. The net plugin's own are in docs/plugin.md.
-pub const VARIABLES: [(&str, SetBy, &str); 24] = [
+pub const VARIABLES: [(&str, SetBy, &str); 26] = [
     (NCCL, SetBy::User, "the file of NCCL, such as /opt/nccl/lib/libnccl.so.2 (`--nccl`)"),
     (RCCL, SetBy::User, "the file of RCCL (`--nccl`)"),
     (CUDA, SetBy::User, "the file of CUDA's driver"),
@@ -120,6 +124,16 @@ pub const VARIABLES: [(&str, SetBy, &str); 24] = [
         TUNER_BEFORE,
         SetBy::User,
         "the library of a tuner that busbw's tuner asks where its file has no entry",
+    ),
+    (
+        WATCH,
+        SetBy::User,
+        "what busbw's profiler records of a job: calls and their kernels where it is not set, `full` the network's steps too, `off` nothing ([watch](watch.md))",
+    ),
+    (
+        WATCH_FOLDER,
+        SetBy::User,
+        "the folder of the profiler's files; on a network file system only where it is named",
     ),
     (HOSTS, SetBy::Busbw, "the hosts of -H, in the order in which they are filled"),
     (RELAYED, SetBy::Busbw, "1: this process's rows go to the busbw that started the job"),

@@ -1,5 +1,5 @@
 //! Files that the program carries, compressed while it is compiled: `net_plugin!()`,
-//! `tuner_plugin!()` and `deflated!("FILE")`.
+//! `tuner_plugin!()`, `profiler_plugin!()` and `deflated!("FILE")`.
 //! Not what unpacks them: whoever uses one calls `miniz_oxide::inflate::decompress_to_vec_zlib`.
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,12 @@ pub fn net_plugin(_: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn tuner_plugin(_: TokenStream) -> TokenStream {
     rust(plugin::expression(plugin::TUNER, &plugin::arguments()))
+}
+
+/// The profiler's shared library, likewise.
+#[proc_macro]
+pub fn profiler_plugin(_: TokenStream) -> TokenStream {
+    rust(plugin::expression(plugin::PROFILER, &plugin::arguments()))
 }
 
 fn rust(expression: Result<String, String>) -> TokenStream {

@@ -1,5 +1,6 @@
 //! A plugin's shared library, as cargo has built it for the program that asks for it.
-//! Not the plugins (`nccl-plugin-busbw`, `nccl-tuner-busbw`), and not what is done with their bytes
+//! Not the plugins (`nccl-plugin-busbw`, `nccl-tuner-busbw`,
+//! `nccl-profiler-busbw`), and not what is done with their bytes
 //! (`busbw_runner::embedded`).
 //!
 //! Stable cargo gives a program no other crate's shared library (artifact dependencies are unstable). But a plugin's
@@ -19,6 +20,8 @@ use super::deflated;
 pub(super) const NET: &str = "nccl_plugin_busbw";
 /// The tuner's crate.
 pub(super) const TUNER: &str = "nccl_tuner_busbw";
+/// The profiler's.
+pub(super) const PROFILER: &str = "nccl_profiler_busbw";
 
 /// The compiler's own command line. Where it would be too long for the system, cargo puts it into a file.
 pub(super) fn arguments() -> Vec<String> {

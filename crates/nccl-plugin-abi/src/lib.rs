@@ -2,12 +2,13 @@
 //! format of what busbw's net plugin counts, which the plugin writes and the program reads.
 //! Not calling them (`busbw-ffi`), and no plugin (`nccl-plugin-busbw`).
 //!
-//! A kind of plugin is a module: [`net`], [`tuner`]; the profiler's tables get one of their own beside them.
+//! A kind of plugin is a module: [`net`], [`tuner`], [`profiler`].
 #![forbid(unsafe_code)]
 
 pub mod net;
 /// What busbw's net plugin counted.
 pub mod net_stats;
+pub mod profiler;
 pub mod tuner;
 
 use std::ffi::{c_char, c_int, c_ulong};
@@ -56,4 +57,6 @@ pub mod subsystem {
     pub const NET: c_ulong = 0x10;
     /// NCCL_TUNING.
     pub const TUNING: c_ulong = 0x40;
+    /// NCCL_PROFILE.
+    pub const PROFILE: c_ulong = 0x4000;
 }

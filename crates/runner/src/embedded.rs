@@ -1,5 +1,5 @@
 //! busbw's plugins for NCCL: built with this program, kept in it, and written to the user's cache where something is to
-//! load one. Not what they do (crates/nccl-plugin-busbw, crates/nccl-tuner-busbw), nor how they get into the program
+//! load one. Not what they do (crates/nccl-plugin-busbw, crates/nccl-tuner-busbw, crates/nccl-profiler-busbw), nor how they get into the program
 //! (crates/embedded-files).
 
 use std::{
@@ -22,6 +22,8 @@ pub struct Libraries {
     pub net: &'static [u8],
     /// The tuner's.
     pub tuner: &'static [u8],
+    /// The profiler's.
+    pub profiler: &'static [u8],
 }
 
 static LIBRARIES: OnceLock<Libraries> = OnceLock::new();
@@ -33,6 +35,8 @@ pub enum Plugin {
     Net,
     /// The tuner.
     Tuner,
+    /// The profiler.
+    Profiler,
 }
 
 impl Plugin {
@@ -41,6 +45,7 @@ impl Plugin {
         match self {
             Self::Net => &["libnccl-net-busbw.so", "librccl-net-busbw.so"],
             Self::Tuner => &["libnccl-tuner-busbw.so"],
+            Self::Profiler => &["libnccl-profiler-busbw.so"],
         }
     }
 
@@ -49,6 +54,7 @@ impl Plugin {
         match self {
             Self::Net => "net plugin",
             Self::Tuner => "tuner",
+            Self::Profiler => "profiler",
         }
     }
 
@@ -57,6 +63,7 @@ impl Plugin {
         match self {
             Self::Net => "plugin",
             Self::Tuner => "tuner",
+            Self::Profiler => "profiler",
         }
     }
 }
@@ -80,6 +87,7 @@ pub fn path(plugin: Plugin) -> Result<PathBuf> {
     let packed = match plugin {
         Plugin::Net => libraries.net,
         Plugin::Tuner => libraries.tuner,
+        Plugin::Profiler => libraries.profiler,
     };
     let library = match packed {
         [] => Vec::new(),
@@ -140,5 +148,8 @@ mod tests {
         assert!(none.contains("no net plugin"));
         let tuner = path_below(cache.path(), Plugin::Tuner, LIBRARY).unwrap();
         assert!(tuner.ends_with("libnccl-tuner-busbw.so") && tuner.parent() != path.parent());
+        let profiler = path_below(cache.path(), Plugin::Profiler, LIBRARY).unwrap();
+        assert!(profiler.ends_with("libnccl-profiler-busbw.so"));
+        assert!(![path.parent(), tuner.parent()].contains(&profiler.parent()));
     }
 }

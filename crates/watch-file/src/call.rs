@@ -11,12 +11,12 @@ pub struct Class {
     /// NCCL's name: `AllReduce`, `AllGather`, `ReduceScatter`, `Broadcast`, `Reduce`, `AlltoAll`, `Gather`, `Scatter`, `Send`,
     /// `Recv`.
     pub operation: String,
-    /// Elements, as the caller gave them.
+    /// Elements, as NCCL says them: of an all-gather and a broadcast it has made bytes of them, with the type `ncclInt8`.
     pub count: u64,
     /// NCCL's name of the type: `ncclFloat32`. Empty: not said.
     pub datatype: String,
     /// Bytes of the message as nccl-tests counts them (its column `size`): of an all-gather and a reduce-scatter those of all
-    /// ranks together, else those of `count` elements. 0: the type is not known.
+    /// ranks together, else those of `count` elements. 0: the type is not known, or the number of ranks where it counts.
     pub size: u64,
     /// `RING`, `TREE`, `NVLS`, … Empty: not said.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -98,6 +98,9 @@ pub struct OpenCall {
 }
 
 /// All that a class has had so far: written where an older file is about to be dropped, and at the end.
+///
+/// A process has totals of a bounded number of classes. What came later is in one line for each communicator and operation,
+/// whose class has no count, type, size and peer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// What the calls have in common.
@@ -107,6 +110,9 @@ pub struct Totals {
     pub at: u64,
     /// Calls that ended.
     pub calls: u64,
+    /// The bytes of their messages ([`Class::size`]), all together.
+    #[serde(default)]
+    pub bytes: u64,
     /// Of these, those whose time on the GPU is known.
     pub timed: u64,
     /// The sum of their times on the GPU, ns.

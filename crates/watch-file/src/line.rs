@@ -49,7 +49,7 @@ pub struct Process {
     /// When it began to write, ns since 1970 by the host's clock. All other times of this file but the GPU's count from here
     /// and by a clock that is never set.
     pub began: u64,
-    /// The first time that a GPU gave, ns of its own clock; 0 before there was one.
+    /// A time shortly before the first that a GPU gave, ns of its own clock; 0 before there was one.
     #[serde(default)]
     pub gpu_origin: u64,
     /// The version of NCCL's profiler interface: 2 to 7.

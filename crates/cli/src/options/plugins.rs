@@ -15,7 +15,7 @@ pub struct PluginArguments {
 #[derive(Debug, Clone, Subcommand)]
 pub enum PluginCommand {
     /// Write a plugin of busbw's out, and print its path: NCCL_NET_PLUGIN=$(busbw plugin path),
-    /// NCCL_TUNER_PLUGIN=$(busbw plugin path tuner)
+    /// NCCL_TUNER_PLUGIN=$(busbw plugin path tuner), NCCL_PROFILER_PLUGIN=$(busbw plugin path profiler)
     Path {
         /// Which one
         #[arg(value_name = "PLUGIN", default_value = "net")]
@@ -32,6 +32,8 @@ pub enum PluginKind {
     Net,
     /// The choice by size, for NCCL_TUNER_PLUGIN
     Tuner,
+    /// What a running job's calls take, for NCCL_PROFILER_PLUGIN
+    Profiler,
 }
 
 /// `busbw plugin check`.

@@ -90,7 +90,7 @@ fn what_cannot_be_used_ends_the_run() {
         .says("needs NCCL 2.21 or newer");
 }
 
-/// `busbw plugin path tuner` writes a library of its own.
+/// `busbw plugin path tuner` writes a library of its own, and `profiler` another.
 #[test]
 fn its_path_is_printed() {
     let cache = tempfile::tempdir().unwrap();
@@ -102,6 +102,8 @@ fn its_path_is_printed() {
     };
     let tuner = path(&["plugin", "path", "tuner"]);
     assert!(tuner.ends_with("/libnccl-tuner-busbw.so") && Path::new(&tuner).is_file());
+    let profiler = path(&["plugin", "path", "profiler"]);
+    assert!(profiler.ends_with("/libnccl-profiler-busbw.so") && Path::new(&profiler).is_file());
     let net = path(&["plugin", "path"]);
     assert!(net.ends_with("/libnccl-net-busbw.so"));
     assert_eq!(path(&["plugin", "path", "net"]), net);

@@ -1,0 +1,11 @@
+//! The profiler's name, and those of the variables that it reads.
+//! Not their values (`setting`).
+
+use std::ffi::CStr;
+
+/// What NCCL's log calls this profiler.
+pub const PROFILER: &CStr = c"busbw";
+/// `off`: nothing is recorded. `full`: the network's steps too. Unset: calls and their kernels.
+pub const VARIABLE: &str = "BUSBW_WATCH";
+/// The folder of the files. It may lie on a network file system, since it is named.
+pub const FOLDER: &str = "BUSBW_WATCH_DIR";

@@ -1,0 +1,417 @@
+//! What NCCL's threads do in each scenario. Not what must be in the file then (`played`).
+
+use std::{
+    ffi::{CStr, c_int},
+    sync::{
+        Barrier,
+        atomic::{AtomicI32, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use nccl_plugin_abi::profiler::{DescriptionV5, ProfilerV5, kind, state};
+
+use super::versions::{COMMUNICATOR, Call, Handle, Nccl, V2, V3, V4, V5, V6, V7};
+
+/// The variable that names the scenario in its process.
+pub const SCENARIO: &str = "BUSBW_TEST_SCENARIO";
+/// Calls of each communicator and operation.
+pub const CALLS: u64 = 500;
+/// Channels of a kernel.
+pub const CHANNELS: u8 = 4;
+/// From the first channel's start to the last one's end, ns.
+pub const KERNEL_TIME: u64 = 1003;
+/// The GPU's clock at the first call.
+pub const GPU_CLOCK: u64 = 2_000_000_000;
+/// Calls of the rotation, each of a class of its own.
+pub const MANY: u64 = 150_000;
+
+pub fn play(name: &str) {
+    match name {
+        "v2" => version(&V2, 2),
+        "v3" => version(&V3, 3),
+        "v4" => version(&V4, 4),
+        "v5" => version(&V5, 5),
+        "v6" => version(&V6, 6),
+        "v7" => version(&V7, 7),
+        "no_room" => no_room(),
+        "hang" => hang(),
+        "fewer_channels" => fewer_channels(),
+        "steps" => steps(),
+        "fork" => fork(),
+        "full_disk" => full_disk(),
+        "refused" => refused(),
+        "two_ranks" => two_ranks(),
+        "mask" => mask(),
+        "rotation" => rotation(),
+        "loaded" => loaded(),
+        other => panic!("{other}"),
+    }
+}
+
+/// NCCL's mask, a static of its library.
+fn new_mask() -> &'static AtomicI32 {
+    Box::leak(Box::new(AtomicI32::new(0)))
+}
+
+const ALL_REDUCE: Call = Call {
+    sequence: 0,
+    function: c"AllReduce",
+    count: 1000,
+    datatype: c"ncclFloat32",
+    algorithm: c"RING",
+    channels: CHANNELS,
+    other: 0,
+};
+const ALL_GATHER: Call = Call {
+    function: c"AllGather",
+    count: 4000,
+    datatype: c"ncclInt8",
+    algorithm: c"TREE",
+    ..ALL_REDUCE
+};
+const SEND: Call =
+    Call { function: c"Send", count: 500, datatype: c"ncclFloat16", other: 4, ..ALL_REDUCE };
+
+fn named(call: Call, function: &'static CStr) -> Call {
+    Call { function, ..call }
+}
+
+/// Times of a channel of the call of a number.
+fn times(number: u64, channel: u8) -> (u64, u64) {
+    let start = GPU_CLOCK + number * 1_000_000 + u64::from(channel);
+    (start, start + KERNEL_TIME - u64::from(CHANNELS - 1))
+}
+
+/// All channels of a call's kernel, as the proxy sees them: they begin, then they end.
+fn kernel(nccl: &dyn Nccl, context: Handle, call: Handle, number: u64, channels: u8) {
+    let begun: Vec<Handle> = (0..channels)
+        .map(|channel| nccl.channel(context, call, times(number, channel).0))
+        .collect();
+    for (channel, event) in begun.into_iter().enumerate() {
+        nccl.end_channel(event, times(number, channel as u8).1);
+    }
+}
+
+/// A call with its kernel, one after the other.
+fn whole(nccl: &dyn Nccl, context: Handle, call: &Call, number: u64) {
+    let group = nccl.group(context);
+    let event = nccl.collective(context, call);
+    nccl.stop(event);
+    nccl.stop(group);
+    kernel(nccl, context, event, number, call.channels);
+}
+
+/// Two communicators, whose calls one thread each makes; of each kernel another tells, before and after NCCL's stopEvent.
+fn version(nccl: &'static dyn Nccl, number: u32) {
+    let mask = new_mask();
+    let barrier = Barrier::new(2);
+    thread::scope(|scope| {
+        for communicator in 0..2_u64 {
+            let barrier = &barrier;
+            scope.spawn(move || {
+                // Numbers of communicators are the file's order.
+                if communicator == 1 {
+                    barrier.wait();
+                }
+                let context = nccl.init(mask, 0xabc0 + communicator, 16, 3);
+                COMMUNICATOR.set(0xabc0 + communicator);
+                if communicator == 0 {
+                    barrier.wait();
+                }
+                assert!(!context.is_null());
+                let (to_proxy, calls) = mpsc::channel::<(Handle, u64)>();
+                let proxy = thread::spawn(move || {
+                    for (call, at) in calls {
+                        if number > 2 {
+                            kernel(nccl, context, call, at, CHANNELS);
+                        }
+                    }
+                });
+                for sequence in 0..CALLS {
+                    let group = nccl.group(context);
+                    assert!(!group.is_null(), "up to 2.27 NCCL gives no calls without it");
+                    let each = [
+                        nccl.collective(context, &Call { sequence, ..ALL_REDUCE }),
+                        nccl.collective(context, &Call { sequence, ..ALL_GATHER }),
+                        nccl.message(context, &SEND),
+                        nccl.message(context, &named(SEND, c"Recv")),
+                    ];
+                    for (call, event) in each.into_iter().enumerate() {
+                        assert!(!event.is_null());
+                        to_proxy.send((event, sequence * 4 + call as u64)).unwrap();
+                    }
+                    if sequence % 3 == 0 {
+                        thread::yield_now();
+                    }
+                    each.into_iter().for_each(|event| nccl.stop(event));
+                    nccl.stop(group);
+                }
+                drop(to_proxy);
+                proxy.join().unwrap();
+                if number == 3 {
+                    // Without times and a number of channels a call has ended a second after its last channel.
+                    thread::sleep(Duration::from_millis(1300));
+                }
+                nccl.finalize(context);
+            });
+        }
+    });
+}
+
+/// As NCCL has it: loaded from its file, and closed after the last communicator.
+fn loaded() {
+    let file = std::env::var_os("BUSBW_TEST_LIBRARY").unwrap();
+    let mut mask = 0;
+    let mut context = std::ptr::null_mut();
+    let mut handle = std::ptr::null_mut();
+    // SAFETY: our own library, called as NCCL calls it.
+    unsafe {
+        let library = libloading::Library::new(file).unwrap();
+        let table = **library.get::<*const ProfilerV5>(b"ncclProfiler_v6").unwrap();
+        table.init.unwrap()(&raw mut context, 7, &raw mut mask, std::ptr::null(), 1, 2, 0, None);
+        assert!(!context.is_null() && mask != 0);
+        let mut description: DescriptionV5 = std::mem::zeroed();
+        description.kind = kind::GROUP;
+        table.start.unwrap()(context, &raw mut handle, &description);
+        assert!(!handle.is_null());
+        table.stop.unwrap()(handle);
+        table.finalize.unwrap()(context);
+        library.close().unwrap();
+    }
+    // Its thread goes on.
+    thread::sleep(Duration::from_millis(1200));
+}
+
+fn no_room() {
+    let context = V6.init(new_mask(), 1, 2, 0);
+    let begun = (0..16_384 + 100)
+        .filter(|sequence| {
+            !V6.collective(context, &Call { sequence: *sequence, ..ALL_REDUCE }).is_null()
+        })
+        .count();
+    assert_eq!(begun, 16_384);
+    V6.finalize(context);
+}
+
+fn hang() {
+    let mask = new_mask();
+    let (stuck, free) = (V6.init(mask, 1, 2, 0), V6.init(mask, 2, 2, 0));
+    for sequence in 0..5 {
+        whole(&V6, stuck, &Call { sequence, ..ALL_REDUCE }, sequence);
+    }
+    // Two of four channels began, one ended; the calls behind it have not begun.
+    for sequence in 5..8 {
+        let event = V6.collective(stuck, &Call { sequence, ..ALL_REDUCE });
+        V6.stop(event);
+        if sequence == 5 {
+            let first = V6.channel(stuck, event, GPU_CLOCK);
+            assert!(!V6.channel(stuck, event, GPU_CLOCK).is_null());
+            V6.end_channel(first, GPU_CLOCK + 5);
+        }
+    }
+    for sequence in 0..10 {
+        whole(&V6, free, &Call { sequence, ..ALL_REDUCE }, sequence);
+        thread::sleep(Duration::from_millis(420));
+    }
+}
+
+fn fewer_channels() {
+    let context = V6.init(new_mask(), 1, 2, 0);
+    let send = V6.message(context, &Call { other: 1, ..SEND });
+    let to_itself = V6.message(context, &Call { other: 0, ..SEND });
+    V6.stop(send);
+    V6.stop(to_itself);
+    kernel(&V6, context, send, 0, CHANNELS);
+    // NCCL says 4 of this one, and gives 4; here it says 5.
+    let short = V6.message(context, &Call { other: 1, channels: CHANNELS + 1, ..SEND });
+    V6.stop(short);
+    kernel(&V6, context, short, 1, CHANNELS);
+    let switch = Call { algorithm: c"COLLNET_DIRECT", channels: 1, ..ALL_REDUCE };
+    whole_of(context, &switch, 2);
+    whole(&V6, context, &Call { sequence: 1, ..ALL_REDUCE }, 3);
+    thread::sleep(Duration::from_millis(2500));
+    V6.finalize(context);
+}
+
+/// A call whose kernel has more channels than NCCL says.
+fn whole_of(context: Handle, call: &Call, number: u64) {
+    let event = V6.collective(context, call);
+    V6.stop(event);
+    // The first channel ends before the others begin.
+    let (start, end) = times(number, 0);
+    let first = V6.channel(context, event, start);
+    V6.end_channel(first, end);
+    thread::sleep(Duration::from_millis(200));
+    for channel in 1..CHANNELS {
+        let (start, end) = times(number, channel);
+        let event = V6.channel(context, event, start);
+        V6.end_channel(event, end);
+    }
+}
+
+fn steps() {
+    let mask = new_mask();
+    let context = V6.init(mask, 1, 8, 3);
+    let asked = kind::COLLECTIVE
+        | kind::MESSAGE
+        | kind::KERNEL_CHANNEL
+        | kind::PROXY_OPERATION
+        | kind::PROXY_STEP;
+    assert_eq!(mask.load(Ordering::Relaxed) as u64, asked);
+    // A proxy that works for another process: its context is that process's.
+    assert!(V6.operation(context, 1, 4, true).is_null());
+    assert!(
+        V6.operation(
+            Handle(std::ptr::without_provenance_mut(0x7f12_3456_7890)),
+            std::process::id(),
+            4,
+            true
+        )
+        .is_null()
+    );
+    assert!(V6.step(context, Handle(std::ptr::null_mut())).is_null());
+    assert!(V6.operation(context, std::process::id(), -1, true).is_null());
+    thread::scope(|scope| {
+        for (peer, send) in [(4, true), (2, false)] {
+            scope.spawn(move || {
+                for _ in 0..10 {
+                    let operation = V6.operation(context, std::process::id(), peer, send);
+                    let steps: Vec<Handle> = (0..8).map(|_| V6.step(context, operation)).collect();
+                    let states: &[(c_int, usize)] = if send {
+                        &[
+                            (state::SEND_GPU_WAIT, 0),
+                            (state::SEND_PEER_WAIT, 1),
+                            (state::SEND_WAIT, 4096),
+                        ]
+                    } else {
+                        &[
+                            (state::RECEIVE_WAIT, 7),
+                            (state::RECEIVE_FLUSH_WAIT, 100),
+                            (state::RECEIVE_GPU_WAIT, 9),
+                        ]
+                    };
+                    for (state, bytes) in states {
+                        steps.iter().for_each(|step| V6.enter(*step, *state, *bytes));
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                    steps.iter().for_each(|step| V6.stop(*step));
+                    // Twice: the second is of a step that is no more.
+                    steps.iter().for_each(|step| V6.stop(*step));
+                    V6.stop(operation);
+                }
+            });
+        }
+    });
+    V6.finalize(context);
+}
+
+fn fork() {
+    let mask = new_mask();
+    let context = V6.init(mask, 1, 2, 0);
+    whole(&V6, context, &ALL_REDUCE, 0);
+    // SAFETY: the child only calls the profiler and exits.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let nothing = V6.collective(context, &ALL_REDUCE).is_null()
+            && V6.init(mask, 2, 2, 0).is_null()
+            && mask.load(Ordering::Relaxed) == 0;
+        V6.finalize(context);
+        // With its handlers.
+        // SAFETY: as any program ends.
+        unsafe { libc::exit(if nothing { 0 } else { 9 }) };
+    }
+    let mut status = 0;
+    // SAFETY: our own child.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+    whole(&V6, context, &Call { sequence: 1, ..ALL_REDUCE }, 1);
+    V6.finalize(context);
+}
+
+fn full_disk() {
+    let mask = new_mask();
+    let context = V6.init(mask, 1, 2, 0);
+    let limit = libc::rlimit { rlim_cur: 64 << 10, rlim_max: 64 << 10 };
+    // SAFETY: a limit of this process. Without care of the writer's its signal (SIGXFSZ) would end the process.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+    whole(&V6, context, &ALL_REDUCE, 0);
+    V6.finalize(context);
+    let context = V6.init(mask, 2, 2, 0);
+    for number in 0..2000 {
+        whole(
+            &V6,
+            context,
+            &Call { sequence: number, count: number as usize, ..ALL_REDUCE },
+            number,
+        );
+    }
+    for _ in 0..50 {
+        thread::sleep(Duration::from_millis(100));
+        if mask.load(Ordering::Relaxed) == 0 {
+            break;
+        }
+    }
+    assert_eq!(mask.load(Ordering::Relaxed), 0);
+    assert!(V6.collective(context, &ALL_REDUCE).is_null());
+    V6.finalize(context);
+}
+
+fn refused() {
+    let mask = new_mask();
+    let context = V6.init(mask, 1, 2, 0);
+    assert!(context.is_null() && V6.collective(context, &ALL_REDUCE).is_null());
+    assert!(V6.group(context).is_null());
+    V6.finalize(context);
+    assert_eq!(mask.load(Ordering::Relaxed), 0);
+}
+
+fn two_ranks() {
+    let mask = new_mask();
+    let contexts = [V6.init(mask, 9, 2, 0), V6.init(mask, 9, 2, 1)];
+    for sequence in 0..3 {
+        for context in contexts {
+            whole(&V6, context, &Call { sequence, ..ALL_REDUCE }, sequence);
+        }
+    }
+    contexts.into_iter().for_each(|context| V6.finalize(context));
+}
+
+/// From 2.31 on RAS changes the mask of a running job.
+fn mask() {
+    let mask = new_mask();
+    let context = V7.init(mask, 1, 2, 0);
+    let calls = (kind::COLLECTIVE | kind::MESSAGE | kind::KERNEL_CHANNEL) as i32;
+    assert_eq!(mask.swap(kind::COLLECTIVE as i32, Ordering::Relaxed), calls);
+    // No kernels are told of: a call has ended for us when NCCL has handed it on.
+    let event = V7.collective(context, &ALL_REDUCE);
+    V7.stop(event);
+    let second = V7.init(mask, 2, 2, 0);
+    assert_eq!(mask.load(Ordering::Relaxed), kind::COLLECTIVE as i32);
+    let event = V7.collective(second, &ALL_REDUCE);
+    V7.stop(event);
+    thread::sleep(Duration::from_millis(300));
+    // Late.
+    assert!(V7.channel(second, event, GPU_CLOCK).is_null());
+    V7.finalize(context);
+    V7.finalize(second);
+}
+
+fn rotation() {
+    let context = V6.init(new_mask(), 1, 2, 0);
+    for number in 1..=MANY {
+        let call = Call { sequence: number, count: number as usize, channels: 1, ..ALL_REDUCE };
+        // The writer may be slower than this, which no job is: what has no room is counted, and made again here.
+        let mut event = V6.collective(context, &call);
+        while event.is_null() {
+            thread::sleep(Duration::from_millis(20));
+            event = V6.collective(context, &call);
+        }
+        V6.stop(event);
+        event = V6.channel(context, event, GPU_CLOCK + number);
+        V6.end_channel(event, GPU_CLOCK + number + 1);
+    }
+    V6.finalize(context);
+}
