@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use crate::steps::Sums;
+use crate::{gpu_clock::GpuClock, steps::Sums};
 
 /// Communicators of a process, all its life. Later ones are not recorded.
 pub(crate) const COMMUNICATORS: usize = 4_096;
@@ -49,6 +49,8 @@ pub(crate) struct Communicator {
     pub rank: AtomicI32,
     /// See `rank`.
     pub said: OnceLock<(String, String)>,
+    /// How its GPU's clock stands to ours.
+    pub gpu_clock: GpuClock,
     ended: AtomicBool,
     messages: OnceLock<Box<[AtomicU64]>>,
     steps: OnceLock<Box<[Sums]>>,
@@ -159,6 +161,7 @@ impl Communicators {
             at,
             mask,
             said: OnceLock::new(),
+            gpu_clock: GpuClock::new(),
             ended: AtomicBool::new(false),
             messages: OnceLock::new(),
             steps: OnceLock::new(),

@@ -12,6 +12,7 @@ pub mod names;
 mod communicators;
 mod event;
 mod folder;
+mod gpu_clock;
 mod handle;
 mod log;
 mod memory;

@@ -317,7 +317,7 @@ impl Recorder {
         match handle.of {
             Of::Call => self.memory.slots.stop(handle.index, handle.generation),
             Of::UntimedChannel => {
-                self.memory.slots.channel_ended(handle.index, handle.generation, 0)
+                let _ = self.memory.slots.channel_ended(handle.index, handle.generation, 0);
             }
             Of::Step => self.end_step(handle),
             Of::Communicator | Of::Group | Of::Channel | Of::ProxyOperation => {}
@@ -337,8 +337,10 @@ impl Recorder {
     /// A channel of a kernel ended, at a time of the GPU's own clock.
     pub fn end_channel(&self, handle: *mut c_void, timer: u64) {
         let handle = Handle::read(handle, self.process).filter(|handle| handle.of == Of::Channel);
-        if let Some(handle) = handle {
-            self.memory.slots.channel_ended(handle.index, handle.generation, timer);
+        let Some(handle) = handle else { return };
+        let ended = self.memory.slots.channel_ended(handle.index, handle.generation, timer);
+        if let Some(communicator) = ended.and_then(|one| self.memory.communicators.get(one)) {
+            communicator.gpu_clock.seen(self.memory.now(), timer);
         }
     }
 

@@ -133,17 +133,18 @@ impl Slots {
         true
     }
 
-    /// A channel of its kernel ended.
-    pub fn channel_ended(&self, index: u16, generation: u32, timer: u64) {
-        let Some(slot) = self.slots.get(usize::from(index)) else { return };
+    /// A channel of its kernel ended: the number of the communicator whose call it was. None: the call is no longer here.
+    pub fn channel_ended(&self, index: u16, generation: u32, timer: u64) -> Option<u32> {
+        let slot = self.slots.get(usize::from(index))?;
         let state = State(slot.state.load(Ordering::Relaxed));
         if !state.taken() || state.generation() != generation || state.ended() >= state.started() {
-            return;
+            return None;
         }
+        let communicator = (slot.class[0].load(Ordering::Relaxed) >> 48) as u32;
         slot.last_stop.fetch_max(timer, Ordering::Relaxed);
         let less =
             |state: u64| (state & COUNT < (state >> 12 & COUNT)).then_some(state + ONE_ENDED);
-        let _ = self.change(index, generation, less);
+        self.change(index, generation, less).map(|_| communicator)
     }
 
     /// Changes the state of a call, if its slot is still its own.

@@ -16,6 +16,7 @@ fn the_example_is_a_file() {
         let read: Line = serde_json::from_str(line).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), line);
     }
-    let kinds: std::collections::BTreeSet<_> = file.lines.iter().map(std::mem::discriminant).map(|one| format!("{one:?}")).collect();
+    let kinds: std::collections::BTreeSet<_> =
+        file.lines.iter().map(std::mem::discriminant).map(|one| format!("{one:?}")).collect();
     assert_eq!(kinds.len(), 7, "each kind of line but the first");
 }

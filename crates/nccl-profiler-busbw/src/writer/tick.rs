@@ -215,6 +215,7 @@ impl Writer {
         let now = self.memory.now();
         self.communicator_lines();
         self.call_lines()?;
+        self.clock_lines(now);
         self.step_lines(now);
         self.open_lines(now);
         let beat = lines::Heartbeat {
@@ -317,6 +318,18 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// Lines of GPUs' clocks. Before a call is written that has a time of the GPU there is no origin to count from.
+    fn clock_lines(&mut self, now: u64) {
+        let Some(origin) = self.gpu_origin else { return };
+        for one in self.memory.communicators.all() {
+            if let Some(least) = one.gpu_clock.take() {
+                let ahead = least.wrapping_add(origin as i64);
+                let clock = lines::GpuClock { communicator: one.number, at: now, ahead };
+                self.output.line(&Line::Clock(clock));
+            }
+        }
     }
 
     /// Lines of the network's steps since the last time.
