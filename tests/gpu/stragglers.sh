@@ -1,6 +1,7 @@
 #!/bin/bash
 # What `busbw watch` says of a real job whose fault is known: PyTorch, two ranks on one GPU (under CUDA MPS), over NCCL's sockets.
-#   tests/gpu/stragglers.sh BUSBW PROFILER|- [RUNS]      RUNS (5) launches a fault; FAULTS='compute host' takes these only
+#   tests/gpu/stragglers.sh BUSBW PROFILER|- [RUNS]      RUNS (5) launches a fault; FAULTS='compute host' takes these only,
+# KEEP=FOLDER keeps the profiler's files
 # Faults of rank 1: its GPU computes twice as long; its program is 4 ms late; it shares its core with three busy programs; it is
 # stopped for 2 s; what it sends is paced to 300 MB/s by SO_MAX_PACING_RATE. Before each fault but the last the same job runs
 # without one, and nobody may be accused. A line for each; exit 1 when a healthy job is accused or fewer than 19 of 20 (of as
@@ -80,31 +81,7 @@ launch() {
 look() { "$busbw" watch --once --json --last "$2" "$1/watch"; }
 
 # judge FAULT PID1: the line of a case from the JSON on stdin; exit 0 when it is right.
-judge() {
-  python3 -c '
-import json, sys
-fault, pid = sys.argv[1], int(sys.argv[2])
-view = json.load(sys.stdin)
-of = lambda one: view["processes"][one["peer"]]["pid"]
-named = sorted({(of(one), one["reason"]["kind"]) for one in view["stragglers"]})
-stopped = sorted({of(one) for one in view["interruptions"]})
-paths = [(one["path"]["from"], one["path"]["to"]) for one in view["slow_paths"]]
-compared = sum(group["compared"] for group in view["groups"])
-right = {
-    "none": not named and not stopped and not paths and view["state"] == "fine",
-    "compute": named == [(pid, "compute")] and not stopped and not paths,
-    "host": named == [(pid, "host")] and not stopped and not paths,
-    "core": named == [(pid, "core")] and not stopped and not paths,
-    "stopped": stopped == [pid] and not named and not paths,
-    "paced": paths == [(1, 0)] and not named and not stopped,
-}[fault]
-who = lambda one: "rank 1" if one == pid else "rank 0"
-said = [f"{who(one)} {why}" for one, why in named] + [f"{who(one)} stood still" for one in stopped] + [f"path {a} to {b}" for a, b in paths]
-print(f"{fault:8} {\"right\" if right else \"WRONG\"}  {\", \".join(said) or \"nobody\"} ({compared} calls compared)")
-if not right:
-    print(json.dumps({key: view[key] for key in ("state", "stragglers", "interruptions", "slow_paths", "paths", "findings")})[:3000])
-sys.exit(not right)' "$1" "$2"
-}
+judge() { python3 "$here/straggler_judge.py" "$@"; }
 
 # window FOLDER FAULT: the job runs for 4 s with the fault; then what is said of it.
 window() {
@@ -158,6 +135,7 @@ for fault in ${FAULTS:-compute host core stopped paced}; do
     touch "$folder/end"
     for pid in "${pids[@]}"; do timeout 20 tail --pid="$pid" -f /dev/null; kill -KILL "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; done
     pids=()
+    [ -z "${KEEP:-}" ] || cp -r "$folder" "$KEEP/$fault.$run"
     rm -rf "$folder"
   done
 done
