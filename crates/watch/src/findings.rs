@@ -4,7 +4,7 @@
 use busbw_core::finding::{Confidence, Finding, Severity};
 use busbw_watch_file::OpenCall;
 
-use crate::{Group, Interruption, Job, Peer, Reason, SlowPath, Straggler, View};
+use crate::{Group, Interruption, Job, Peer, Reason, SlowBy, SlowPath, Straggler, View};
 
 /// What stands out in a job, the worst kinds first.
 pub(crate) fn findings(view: &View, job: &Job) -> Vec<Finding> {
@@ -152,24 +152,35 @@ fn slow(job: &Job, one: &SlowPath) -> Finding {
         let member = group.members.iter().find(|member| member.rank == rank);
         member.map_or_else(|| "no file".to_owned(), |member| job.peers[member.peer].named())
     };
+    let how = match (one.by, one.path.transit_us) {
+        (SlowBy::Transit, Some(us)) => {
+            format!("a step is on its way for {}", ms((us * 1e3) as u64))
+        }
+        _ => "its sender waits for the wire".to_owned(),
+    };
+    let times =
+        one.times.map_or(String::new(), |times| format!(", {times:.1} times as long as on"));
+    let beside = if one.times.is_some() { times } else { ", unlike on".to_owned() };
     let cause = format!(
-        "the path from rank {} ({}) to rank {} ({}) is slow: a byte is on the wire {:.1} times as long as on the other {} path{}",
+        "the path from rank {} ({}) to rank {} ({}) is slow: {how}{beside} the other {} path{}",
         one.path.from,
         host(one.path.from),
         one.path.to,
         host(one.path.to),
-        one.times,
         one.others,
         if one.others == 1 { "" } else { "s" }
     );
+    let path = &one.path;
+    let evidence = format!(
+        "{} steps; the sender waited {} for its GPU, {} for the receiver's room, {} for the wire; the receiver waited {} for them",
+        path.steps,
+        ms(path.gpu),
+        ms(path.peer),
+        ms(path.wire),
+        ms(path.arrival)
+    );
     Finding::new("slow-path", Severity::Slow, cause)
-        .evidence(format!(
-            "{} steps: {} on the wire, {} for the receiver, {} for the sender's GPU",
-            one.path.steps,
-            ms(one.path.wire),
-            ms(one.path.peer),
-            ms(one.path.gpu)
-        ))
+        .evidence(evidence)
         .confidence(Confidence::Likely)
         .confirm("busbw pairs")
 }

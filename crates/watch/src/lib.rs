@@ -14,6 +14,7 @@ mod paths;
 mod queue;
 mod speeds;
 mod straggler;
+mod transit;
 mod view;
 
 pub use self::{
@@ -21,7 +22,7 @@ pub use self::{
     job::{Group, Job, Member, Peer},
     lateness::{Entries, LateEntry, Lateness, lateness},
     matched::{Matched, matched},
-    paths::{Path, SlowPath, paths, slow_paths},
+    paths::{Path, SlowBy, SlowPath, paths, slow_paths},
     queue::queue_time,
     speeds::{Speed, speeds, speeds_by_size},
     straggler::{Reason, Straggler, stragglers},

@@ -117,7 +117,7 @@ impl View {
         let calls: Vec<Vec<Matched<'_>>> =
             job.groups.iter().map(|group| matched(job, group)).collect();
         let late = lateness(job, &calls);
-        let paths = paths(job);
+        let paths = paths(job, &calls);
         let mut hosts: Vec<&str> = job.peers.iter().map(|one| one.process.host.as_str()).collect();
         hosts.sort_unstable();
         hosts.dedup();
