@@ -198,10 +198,15 @@ impl Slots {
         }
     }
 
-    /// Empties a slot. For the writer, of a call that is here.
-    pub fn free(&self, index: u16, generation: u32) {
-        self.slots[usize::from(index)].state.store(u64::from(generation) << 32, Ordering::Release);
-        self.places.free(usize::from(index));
+    /// Empties a slot. For the writer. False: something came since the call was in this state, which is still here.
+    pub fn free(&self, index: u16, state: State) -> bool {
+        let free = u64::from(state.generation()) << 32;
+        let place = &self.slots[usize::from(index)].state;
+        let done = place.compare_exchange(state.0, free, Ordering::Release, Ordering::Relaxed);
+        if done.is_ok() {
+            self.places.free(usize::from(index));
+        }
+        done.is_ok()
     }
 }
 
@@ -225,7 +230,10 @@ mod tests {
         let (_, state) = slots.taken().next().unwrap();
         assert_eq!((state.stopped(), state.started(), state.ended()), (true, 1, 1));
         assert_eq!(slots.read(index).last_stop, 150);
-        slots.free(index, first);
+        assert!(slots.channel_started(index, first, 90) && !slots.free(index, state));
+        slots.channel_ended(index, first, 160);
+        let (_, state) = slots.taken().next().unwrap();
+        assert!(slots.free(index, state));
         assert!(!slots.channel_started(index, first, 1) && slots.taken().next().is_none());
         let (again, second) = slots.begin(&call(2)).unwrap();
         assert_eq!((again, second), (index, first + 1));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod played {
+    pub mod calls;
     pub mod scenarios;
     pub mod versions;
 }
@@ -12,7 +13,8 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command};
 use busbw_watch_file::{
     Call, Class, Communicator, Heartbeat, Line, OpenCall, Steps, Totals, WatchFile,
 };
-use played::scenarios::{self, CALLS, CHANNELS, KERNEL_TIME, SCENARIO};
+use played::calls::{CHANNELS, GPU_CLOCK, KERNEL_TIME};
+use played::scenarios::{self, CALLS, SCENARIO};
 use tempfile::TempDir;
 
 /// What a scenario left.
@@ -142,7 +144,7 @@ fn version(number: u32) {
             assert_eq!(call.duration, timed, "{class:?}");
             // The first channel's start is 2 s after the GPU's clock was 0, and 1 ms a call.
             let started = call.started.map(|started| started + file.process.gpu_origin);
-            assert!(started.is_none_or(|at| at >= scenarios::GPU_CLOCK), "{started:?}");
+            assert!(started.is_none_or(|at| at >= GPU_CLOCK), "{started:?}");
             assert_eq!(started.is_some(), timed.is_some());
         }
         let sum = &totals[class];

@@ -117,7 +117,10 @@ impl Writer {
             .collect();
         ended.sort_by_key(|(_, one)| one.recorded.call.enqueued);
         for (verdict, one) in ended {
-            self.memory.slots.free(one.index, one.state.generation());
+            // An event that came meanwhile is looked at with the next tick.
+            if !self.memory.slots.free(one.index, one.state) {
+                continue;
+            }
             self.waiting[usize::from(one.index)] = Waiting::default();
             if verdict != Verdict::Lost {
                 self.ended(&one, verdict == Verdict::Timed, now);

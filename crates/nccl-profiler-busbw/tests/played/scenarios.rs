@@ -1,7 +1,7 @@
 //! What NCCL's threads do in each scenario. Not what must be in the file then (`played`).
 
 use std::{
-    ffi::{CStr, c_int},
+    ffi::c_int,
     sync::{
         Barrier,
         atomic::{AtomicI32, Ordering},
@@ -13,18 +13,15 @@ use std::{
 
 use nccl_plugin_abi::profiler::{DescriptionV5, ProfilerV5, kind, state};
 
+use super::calls::{
+    ALL_GATHER, ALL_REDUCE, CHANNELS, GPU_CLOCK, SEND, kernel, named, times, whole,
+};
 use super::versions::{COMMUNICATOR, Call, Handle, Nccl, V2, V3, V4, V5, V6, V7};
 
 /// The variable that names the scenario in its process.
 pub const SCENARIO: &str = "BUSBW_TEST_SCENARIO";
 /// Calls of each communicator and operation.
 pub const CALLS: u64 = 500;
-/// Channels of a kernel.
-pub const CHANNELS: u8 = 4;
-/// From the first channel's start to the last one's end, ns.
-pub const KERNEL_TIME: u64 = 1003;
-/// The GPU's clock at the first call.
-pub const GPU_CLOCK: u64 = 2_000_000_000;
 /// Calls of the rotation, each of a class of its own.
 pub const MANY: u64 = 150_000;
 
@@ -54,54 +51,6 @@ pub fn play(name: &str) {
 /// NCCL's mask, a static of its library.
 fn new_mask() -> &'static AtomicI32 {
     Box::leak(Box::new(AtomicI32::new(0)))
-}
-
-const ALL_REDUCE: Call = Call {
-    sequence: 0,
-    function: c"AllReduce",
-    count: 1000,
-    datatype: c"ncclFloat32",
-    algorithm: c"RING",
-    channels: CHANNELS,
-    other: 0,
-};
-const ALL_GATHER: Call = Call {
-    function: c"AllGather",
-    count: 4000,
-    datatype: c"ncclInt8",
-    algorithm: c"TREE",
-    ..ALL_REDUCE
-};
-const SEND: Call =
-    Call { function: c"Send", count: 500, datatype: c"ncclFloat16", other: 4, ..ALL_REDUCE };
-
-fn named(call: Call, function: &'static CStr) -> Call {
-    Call { function, ..call }
-}
-
-/// Times of a channel of the call of a number.
-fn times(number: u64, channel: u8) -> (u64, u64) {
-    let start = GPU_CLOCK + number * 1_000_000 + u64::from(channel);
-    (start, start + KERNEL_TIME - u64::from(CHANNELS - 1))
-}
-
-/// All channels of a call's kernel, as the proxy sees them: they begin, then they end.
-fn kernel(nccl: &dyn Nccl, context: Handle, call: Handle, number: u64, channels: u8) {
-    let begun: Vec<Handle> = (0..channels)
-        .map(|channel| nccl.channel(context, call, times(number, channel).0))
-        .collect();
-    for (channel, event) in begun.into_iter().enumerate() {
-        nccl.end_channel(event, times(number, channel as u8).1);
-    }
-}
-
-/// A call with its kernel, one after the other.
-fn whole(nccl: &dyn Nccl, context: Handle, call: &Call, number: u64) {
-    let group = nccl.group(context);
-    let event = nccl.collective(context, call);
-    nccl.stop(event);
-    nccl.stop(group);
-    kernel(nccl, context, event, number, call.channels);
 }
 
 /// Two communicators, whose calls one thread each makes; of each kernel another tells, before and after NCCL's stopEvent.
