@@ -212,13 +212,17 @@ impl Case {
 /// Launches' times by size.
 type Times = BTreeMap<u64, Vec<f64>>;
 
+/// A case's times at every scale.
+type Cases = BTreeMap<Case, BTreeMap<Scale, Times>>;
+
 /// Every case of the runs at every scale. In place only where there is nothing out of place.
-fn cases(runs: &[Measurement], only: Option<Collective>) -> Result<Vec<(Case, BTreeMap<Scale, Times>)>, NotEnough> {
-    let mut found: BTreeMap<Case, BTreeMap<Scale, Times>> = BTreeMap::new();
+fn cases(runs: &[Measurement], only: Option<Collective>) -> Result<Cases, NotEnough> {
+    let mut found = Cases::new();
     let mut by_hosts: BTreeMap<Option<usize>, Vec<Measurement>> = BTreeMap::new();
     for run in runs {
         for one in run.clone().communicators() {
-            let wanted = one.collective().is_some_and(|known| only.is_none_or(|only| known == only));
+            let wanted =
+                one.collective().is_some_and(|known| only.is_none_or(|only| known == only));
             if wanted && one.test.figure == Figure::Bandwidths {
                 by_hosts.entry(one.hosts).or_default().push(one);
             }
@@ -228,7 +232,9 @@ fn cases(runs: &[Measurement], only: Option<Collective>) -> Result<Vec<(Case, BT
     for (hosts, runs) in &by_hosts {
         for (point, times) in Side::of("", runs).points {
             // Nothing moves in 0 bytes, and one rank sends nothing.
-            let Some(ranks) = point.ranks.filter(|ranks| *ranks > 1 && point.size > 0) else { continue };
+            let Some(ranks) = point.ranks.filter(|ranks| *ranks > 1 && point.size > 0) else {
+                continue;
+            };
             let case = Case::of(&point);
             match hosts {
                 None => unknown = Some(case.name()),
@@ -245,8 +251,10 @@ fn cases(runs: &[Measurement], only: Option<Collective>) -> Result<Vec<(Case, BT
         return Err(unknown.map_or(NotEnough::NoTimes(what), NotEnough::HostsUnknown));
     }
     let out: BTreeSet<Case> = found.keys().filter(|case| !case.in_place).cloned().collect();
-    found.retain(|case, _| !case.in_place || !out.contains(&Case { in_place: false, ..case.clone() }));
-    Ok(found.into_iter().collect())
+    found.retain(|case, _| {
+        !case.in_place || !out.contains(&Case { in_place: false, ..case.clone() })
+    });
+    Ok(found)
 }
 
 /// What is expected of each case of the runs.
@@ -275,10 +283,13 @@ fn one_case(
         return Err(NotEnough::NotMore { case: case.name(), wanted, measured });
     }
     let mut expected = at(case, *from, times, hosts, wanted.algorithm)?;
-    for (earlier, before) in scales.iter().filter(|(scale, _)| scale.hosts > 1 && scale.hosts < from.hosts) {
+    for (earlier, before) in
+        scales.iter().filter(|(scale, _)| scale.hosts > 1 && scale.hosts < from.hosts)
+    {
         // Hosts with another number of ranks, or too few sizes, are no attempt.
         let alike = earlier.per_host() == from.per_host();
-        if let (true, Ok(tried)) = (alike, at(case, *earlier, before, from.hosts, wanted.algorithm)) {
+        if let (true, Ok(tried)) = (alike, at(case, *earlier, before, from.hosts, wanted.algorithm))
+        {
             expected.widen(&tried, times);
         }
     }
@@ -354,9 +365,9 @@ impl Extrapolation {
         let Some(collective) = Collective::from_name(&self.case.collective) else { return };
         for row in &mut self.rows {
             let (size, mut time) = (row.bytes as f64, row.time_us);
-            let near = missed.iter().filter(|(other, _)| {
-                (size / NEIGHBOURS..=size * NEIGHBOURS).contains(other)
-            });
+            let near = missed
+                .iter()
+                .filter(|(other, _)| (size / NEIGHBOURS..=size * NEIGHBOURS).contains(other));
             for (_, ratio) in near {
                 time.low = time.low.min(time.middle * ratio);
                 time.high = time.high.max(time.middle * ratio);
@@ -368,7 +379,13 @@ impl Extrapolation {
 }
 
 impl Expected {
-    fn of(bytes: u64, measured_us: f64, time_us: Span, collective: Collective, ranks: usize) -> Expected {
+    fn of(
+        bytes: u64,
+        measured_us: f64,
+        time_us: Span,
+        collective: Collective,
+        ranks: usize,
+    ) -> Expected {
         let per_us = |factor: f64| Span {
             low: bytes as f64 * factor / time_us.high / 1e3,
             middle: bytes as f64 * factor / time_us.middle / 1e3,

@@ -39,8 +39,9 @@ pub struct Outcome {
 /// The runs have no times, or do not say their hosts.
 pub fn hold(expected: &Extrapolation, runs: &[Measurement]) -> Result<Option<Outcome>, NotEnough> {
     let all = cases(runs, None)?;
-    let same = all.iter().find(|(case, _)| *case == expected.case);
-    let Some(times) = same.and_then(|(_, scales)| scales.get(&expected.to)) else { return Ok(None) };
+    let Some(times) = all.get(&expected.case).and_then(|scales| scales.get(&expected.to)) else {
+        return Ok(None);
+    };
     let held = |row: &Expected| {
         let was_us = busbw_stats::median(times.get(&row.bytes)?)?;
         let range = row.time_us;

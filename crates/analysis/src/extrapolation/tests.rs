@@ -11,7 +11,11 @@ fn run(collective: Collective, hosts: usize, sizes: usize, alpha: f64, beta: f64
     let row = |at: usize| {
         let size = 8u64 << at;
         let time_us = Some(alpha + beta * size as f64);
-        Row { size, out_of_place: Some(Figures { time_us, ..Figures::default() }), ..Row::default() }
+        Row {
+            size,
+            out_of_place: Some(Figures { time_us, ..Figures::default() }),
+            ..Row::default()
+        }
     };
     Measurement {
         test: Test { collective: Some(Known::stated(collective)), ..Test::default() },
@@ -87,8 +91,10 @@ fn a_ring_and_a_tree_between_two_and_four_hosts() {
 #[test]
 fn an_earlier_step_widens_the_range() {
     // From two to four hosts everything became four times as slow, which no algorithm explains.
-    let runs =
-        [run(Collective::AllReduce, 2, 20, 20.0, 1e-3), run(Collective::AllReduce, 4, 20, 80.0, 4e-3)];
+    let runs = [
+        run(Collective::AllReduce, 2, 20, 20.0, 1e-3),
+        run(Collective::AllReduce, 4, 20, 80.0, 4e-3),
+    ];
     let alone = extrapolate(&runs[1..], Wanted::default()).expect("extrapolated").remove(0);
     let both = extrapolate(&runs, Wanted::default()).expect("extrapolated").remove(0);
     assert_eq!(both.tried_from, [Scale { hosts: 2, ranks: 16 }]);

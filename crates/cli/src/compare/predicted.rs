@@ -39,10 +39,13 @@ struct Report<'p> {
 
 /// A prediction; none where the word is no file of one.
 pub(super) fn read(word: &Path) -> Option<Prediction> {
-    let file = File::open(word).ok().filter(|file| file.metadata().is_ok_and(|about| about.is_file()))?;
+    let file =
+        File::open(word).ok().filter(|file| file.metadata().is_ok_and(|about| about.is_file()))?;
     let mut text = String::new();
     file.take(MAX_FILE_BYTES).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok().filter(|read: &Prediction| read.question == Prediction::QUESTION)
+    serde_json::from_str(&text)
+        .ok()
+        .filter(|read: &Prediction| read.question == Prediction::QUESTION)
 }
 
 /// Prints what was expected beside what was measured.
@@ -59,12 +62,16 @@ pub(super) fn run(arguments: &CompareArguments, prediction: &Prediction) -> Resu
         ("--fail-below-limit", arguments.fail_below_limit.is_some()),
     ];
     if let Some((option, _)) = others.into_iter().find(|(_, given)| *given) {
-        return Err(usage(format!("{option} is not read where the first word is a prediction")).into());
+        return Err(
+            usage(format!("{option} is not read where the first word is a prediction")).into()
+        );
     }
     let (file, words) = match arguments.sources.split_first() {
         Some((file, words)) if !words.is_empty() => (file, words),
         _ => {
-            return Err(usage("a prediction is compared with runs: name one behind it".to_owned()).into());
+            return Err(
+                usage("a prediction is compared with runs: name one behind it".to_owned()).into()
+            );
         }
     };
     let mut runs: Vec<Measurement> = Vec::new();
@@ -112,7 +119,8 @@ fn print(out: &mut impl Write, outcome: &Outcome, markdown: bool) -> io::Result<
         count(expected.from.hosts as u64, "host"),
         launches(outcome.launches),
     );
-    let heading = ["size", "expected us", "range us", "measured us", "difference", "busbw", "in range"];
+    let heading =
+        ["size", "expected us", "range us", "measured us", "difference", "busbw", "in range"];
     let mut lines = vec![heading.map(str::to_owned).to_vec()];
     for one in &outcome.sizes {
         let span = &one.expected.time_us;

@@ -366,9 +366,16 @@ mod tests {
         assert_eq!(asked("--from a --from b"), Ok(PlanQuestion::Runs(None)));
         let one = PlanQuestion::Runs(Some(Collective::AllGather));
         assert_eq!(asked("--from a all_gather"), Ok(one));
-        for nonsense in
-            ["--from a x", "--from a all_reduce alltoall", "clos.toml", "all_reduce alltoall", "barrier", "lossless all", "clos.toml x", "flows"]
-        {
+        for nonsense in [
+            "--from a x",
+            "--from a all_reduce alltoall",
+            "clos.toml",
+            "all_reduce alltoall",
+            "barrier",
+            "lossless all",
+            "clos.toml x",
+            "flows",
+        ] {
             assert!(asked(nonsense).is_err(), "{nonsense}");
         }
     }

@@ -100,7 +100,8 @@ fn print(out: &mut Out, file: &FlowFile, report: &Report<'_>) -> io::Result<()> 
             changes => format!("; {} meanwhile", count(changes as u64, "change")),
         }
     )?;
-    let mut lines = vec![["flow", "bytes", "arrives us", "Gb/s", "held by"].map(str::to_owned).to_vec()];
+    let mut lines =
+        vec![["flow", "bytes", "arrives us", "Gb/s", "held by"].map(str::to_owned).to_vec()];
     for row in &report.flows {
         lines.push(vec![
             row.name.to_owned(),

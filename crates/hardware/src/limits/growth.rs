@@ -28,7 +28,8 @@ pub fn crossed(
     let Some(all) = nodes.checked_mul(per_node).filter(|all| *all > 1) else {
         return Err("two ranks at least".to_owned());
     };
-    let crossing = crossing(collective, algorithm, Ranks { all, island: per_node, islands: nodes })?;
+    let crossing =
+        crossing(collective, algorithm, Ranks { all, island: per_node, islands: nodes })?;
     Ok(Crossed { gpu: crossing.gpu, host: crossing.outside })
 }
 
