@@ -2,8 +2,12 @@
 """Runs a flow file of draw.py for real: hosts and switches are namespaces, links are veth with a token bucket, and each
 flow is one TCP connection over the path that the file names.
 
-Not the prediction, and not what is judged (judge.py). Usage: bed.py FILE [--queue BYTES] [--congestion NAME]; needs root.
+Not the prediction, and not what is judged (judge.py). Usage: bed.py FILE [--queues flow|link] [--queue BYTES] [--congestion NAME]; needs root.
 Prints JSON: seconds until each flow's last byte was received, from the common start, and what the run was like.
+
+With `--queues link` a link has one queue and a token bucket (tbf), as switches have it. With `--queues flow` each flow has
+its own queue before each link, served in turns (htb, whose classes borrow in proportion to their quantum): what the
+simulator assumes of sharing then holds in the network, whatever TCP does.
 
 Hosts have an address for each spine, 10.(10 + spine).(leaf).(host + 1), and a flow uses those of its spine on both ends, so
 that its acknowledgements come back the same way. Leaves know a route for each spine's addresses, spines for each leaf's.
@@ -30,6 +34,10 @@ CHUNK = 1 << 18
 # A case of draw.py takes half a minute.
 LIMIT_S = 150
 BURST = 64 * 1024
+# Segments that TCP hands over as one packet, and what a class sends in its turn: no less than such a packet.
+SEGMENTS = 4
+QUANTUM = SEGMENTS * 1514
+FIRST_PORT = 7000
 # Where struct tcp_info has tcpi_total_retrans, and the namespace that setns(2) is to change.
 TOTAL_RETRANS = 100
 CLONE_NEWNET = 0x40000000
@@ -67,17 +75,43 @@ def possible() -> str | None:
 
 
 class Bed:
-    def __init__(self, case: dict, queue: int):
+    def __init__(self, case: dict, queues: str, queue: int):
         self.rates = {tuple(link["name"].split(">")): link["rate"] for link in case["links"]}
         self.queue = queue
+        self.flows = len(case["flows"]) if queues == "flow" else 0
         self.nodes = sorted({node for link in self.rates for node in link})
         self.leaf_of = {a: b for a, b in self.rates if a[0] == "h"}
         self.spines = sorted(node for node in self.nodes if node[0] == "s")
         self.leaves = sorted(node for node in self.nodes if node[0] == "l")
         self.address = {}
 
-    def bucket(self, link: tuple[str, str], rate: float) -> str:
-        return f"qdisc replace dev {link[1]} root tbf rate {round(rate * 1e9)}bit burst {BURST} limit {self.queue}"
+    def shape(self, link: tuple[str, str], rate: float) -> list[str]:
+        """Lines of tc: how fast a link is, and its queues."""
+        device, bits = link[1], round(rate * 1e9)
+        if not self.flows:
+            return [f"qdisc replace dev {device} root tbf rate {bits}bit burst {BURST} limit {self.queue}"]
+        whole = f"rate {bits}bit ceil {bits}bit burst {BURST} cburst {BURST} quantum {QUANTUM}"
+        lines = [f"class replace dev {device} parent 1: classid 1:1 htb {whole}"]
+        # Next to nothing of its own: all else is borrowed, in turns.
+        own = f"rate 8kbit ceil {bits}bit burst 2kb cburst {BURST} quantum {QUANTUM}"
+        return lines + [f"class replace dev {device} parent 1:1 classid 1:{number + 16:x} htb {own}" for number in range(self.flows)]
+
+    def queues(self, link: tuple[str, str]) -> list[str]:
+        if not self.flows:
+            return self.shape(link, self.rates[link])
+        device = link[1]
+        # What is of no flow has class 1:10, that of the first: ARP.
+        lines = [f"qdisc replace dev {device} root handle 1: htb default 10"] + self.shape(link, self.rates[link])
+        return lines + [f"qdisc replace dev {device} parent 1:{number + 16:x} bfifo limit {self.queue}" for number in range(self.flows)]
+
+    def classify(self) -> None:
+        """Packets of this namespace go into their flow's class: data by its port, acknowledgements by where they come from."""
+        ports = ", ".join(f"{FIRST_PORT + number} : 1:{number + 16:x}" for number in range(self.flows))
+        rules = "".join(f"meta priority set tcp {end} map {{ {ports} }}\n" for end in ("dport", "sport"))
+        chains = "".join(f"chain {hook} {{\ntype filter hook {hook} priority 0\n{rules}}}\n" for hook in ("forward", "output"))
+        done = subprocess.run(["nft", "-f", "-"], input=f"table ip flows {{\n{chains}}}\n", text=True, capture_output=True)
+        if done.returncode:
+            raise RuntimeError(f"nft: {done.stderr.splitlines()[0]}")
 
     def build(self) -> None:
         batch("ip", "", [f"netns add {TAG}{node}" for node in self.nodes])
@@ -91,13 +125,15 @@ class Bed:
             for name, value in (("ip_forward", 1), ("conf/all/rp_filter", 0), ("conf/default/rp_filter", 0), ("conf/all/send_redirects", 0)):
                 with open(f"/proc/sys/net/ipv4/{name}", "w") as file:
                     file.write(str(value))
+            if self.flows:
+                self.classify()
             inside("")
             mine = [link for link in self.rates if link[0] == node]
             up = ["link set lo up"]
             for link in mine:
-                up += [f"addr add {self.address[link]}/30 dev {link[1]}", f"link set {link[1]} up"]
+                up += [f"addr add {self.address[link]}/30 dev {link[1]}", f"link set {link[1]} gso_max_segs {SEGMENTS} up"]
             batch("ip", node, up + self.routes(node))
-            batch("tc", node, [self.bucket(link, self.rates[link]) for link in mine])
+            batch("tc", node, [line for link in mine for line in self.queues(link)])
 
     def host_address(self, host: str, spine: str) -> str:
         return f"10.{10 + int(spine[1:])}.{int(self.leaf_of[host][1:])}.{int(host[1:]) + 1}"
@@ -117,7 +153,7 @@ class Bed:
         return down + [f"route add 10.{10 + int(spine[1:])}.0.0/16 {self.via(node, spine)}" for spine in self.spines]
 
     def slow(self, link: tuple[str, str], rate: float) -> None:
-        batch("tc", link[0], [self.bucket(link, rate)])
+        batch("tc", link[0], self.shape(link, rate))
 
     def take_away(self, leaf: str, spine: str, instead: str) -> None:
         """What crossed this link takes another spine from now on, on both legs."""
@@ -133,7 +169,7 @@ class Bed:
         for node in self.nodes:
             shown = subprocess.run(["tc", "-n", TAG + node, "-s", "-j", "qdisc", "show"], text=True, capture_output=True)
             for one in json.loads(shown.stdout or "[]"):
-                if one["kind"] == "tbf":
+                if one["kind"] in ("tbf", "htb"):
                     carried[f"{node}>{one['dev']}"] = one["bytes"]
         return carried
 
@@ -191,12 +227,12 @@ def connections(bed: Bed, case: dict, congestion: str) -> list[dict]:
         spine = next((node for node in nodes if node[0] == "s"), bed.spines[0])
         a, b = bed.host_address(nodes[0], spine), bed.host_address(nodes[-1], spine)
         inside(nodes[-1])
-        listener = socket.create_server((b, 7000 + number))
+        listener = socket.create_server((b, FIRST_PORT + number))
         inside(nodes[0])
         sender = socket.socket()
         sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
         sender.bind((a, 0))
-        sender.connect((b, 7000 + number))
+        sender.connect((b, FIRST_PORT + number))
         inside("")
         receiver, _ = listener.accept()
         listener.close()
@@ -290,6 +326,7 @@ def idle_jiffies() -> int:
 def main() -> int:
     words = argparse.ArgumentParser()
     words.add_argument("file", nargs="?")
+    words.add_argument("--queues", choices=("flow", "link"), default="link")
     words.add_argument("--queue", type=int, default=100_000)
     words.add_argument("--congestion", default="cubic")
     words.add_argument("--possible", action="store_true")
@@ -301,7 +338,7 @@ def main() -> int:
         return 3 if why else 0
     with open(options.file, "rb") as file:
         case = tomllib.load(file)
-    bed = Bed(case, options.queue)
+    bed = Bed(case, options.queues, options.queue)
     try:
         bed.build()
         print(json.dumps(run(bed, case, options.congestion)))

@@ -46,6 +46,8 @@ pub struct Wanted {
     pub collective: Option<Collective>,
     /// Hosts; twice those of the runs where it is not said.
     pub hosts: Option<usize>,
+    /// Ranks of a host, for runs that do not say how many hosts there were.
+    pub per_host: Option<usize>,
     /// The algorithm, where it is fixed at both scales.
     pub algorithm: Option<Algorithm>,
 }
@@ -138,7 +140,7 @@ pub enum NotEnough {
     NoTimes(String),
     /// The number of hosts is not known.
     #[error(
-        "{0}: how many hosts ran is not known, and times on more of them follow from it; a record of busbw says it, and so does a table of nccl-tests with its list of devices"
+        "{0}: how many hosts ran is not known: a record of busbw says it, and so does a table of nccl-tests with its list of devices; for others name the ranks of a host with --per-node"
     )]
     HostsUnknown(String),
     /// All ran on one host.
@@ -216,14 +218,15 @@ type Times = BTreeMap<u64, Vec<f64>>;
 type Cases = BTreeMap<Case, BTreeMap<Scale, Times>>;
 
 /// Every case of the runs at every scale. In place only where there is nothing out of place.
-fn cases(runs: &[Measurement], only: Option<Collective>) -> Result<Cases, NotEnough> {
+fn cases(runs: &[Measurement], wanted: Wanted) -> Result<Cases, NotEnough> {
+    let only = wanted.collective;
     let mut found = Cases::new();
     let mut by_hosts: BTreeMap<Option<usize>, Vec<Measurement>> = BTreeMap::new();
     for run in runs {
         for one in run.clone().communicators() {
-            let wanted =
+            let is_wanted =
                 one.collective().is_some_and(|known| only.is_none_or(|only| known == only));
-            if wanted && one.test.figure == Figure::Bandwidths {
+            if is_wanted && one.test.figure == Figure::Bandwidths {
                 by_hosts.entry(one.hosts).or_default().push(one);
             }
         }
@@ -236,10 +239,11 @@ fn cases(runs: &[Measurement], only: Option<Collective>) -> Result<Cases, NotEno
                 continue;
             };
             let case = Case::of(&point);
-            match hosts {
+            let told = || wanted.per_host.filter(|each| ranks.is_multiple_of(*each));
+            match hosts.or_else(|| told().map(|each| ranks / each)) {
                 None => unknown = Some(case.name()),
                 Some(hosts) => {
-                    let scale = Scale { hosts: *hosts, ranks };
+                    let scale = Scale { hosts, ranks };
                     let of = found.entry(case).or_default().entry(scale).or_default();
                     of.entry(point.size).or_default().extend(times.launches_us);
                 }
@@ -262,7 +266,7 @@ fn cases(runs: &[Measurement], only: Option<Collective>) -> Result<Cases, NotEno
 /// # Errors
 /// The first case of which nothing follows, and why.
 pub fn extrapolate(runs: &[Measurement], wanted: Wanted) -> Result<Vec<Extrapolation>, NotEnough> {
-    let cases = cases(runs, wanted.collective)?;
+    let cases = cases(runs, wanted)?;
     cases.iter().map(|(case, scales)| one_case(case, scales, wanted)).collect()
 }
 

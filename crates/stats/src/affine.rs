@@ -83,21 +83,17 @@ pub fn stretches(samples: &[Sample]) -> Option<Vec<Stretch>> {
     }
     let of = |from: usize, to: usize| fit(&sorted[begins[from]..begins[to]]);
     // best[k][end]: the least sum of squares of k + 1 stretches over the sizes before `end`, and where the last begins.
-    let mut best: Vec<Vec<Option<(f64, usize)>>> = vec![vec![None; sizes + 1]];
-    for end in 1..=sizes {
-        best[0][end] = Some((of(0, end).1, 0));
-    }
+    let first = (0..=sizes).map(|end| (end > 0).then(|| (of(0, end).1, 0)));
+    let mut best: Vec<Vec<Option<(f64, usize)>>> = vec![first.collect()];
     for more in 1..MAX_STRETCHES {
-        let mut row = vec![None; sizes + 1];
-        for end in MIN_SIZES * (more + 1)..=sizes {
-            for begin in MIN_SIZES * more..=end - MIN_SIZES {
-                let Some((before, _)) = best[more - 1][begin] else { continue };
-                let sum = before + of(begin, end).1;
-                if row[end].is_none_or(|(least, _)| sum < least) {
-                    row[end] = Some((sum, begin));
-                }
-            }
-        }
+        let Some(before) = best.last() else { break };
+        let ending = |end: usize| {
+            let begins = MIN_SIZES * more..=end.checked_sub(MIN_SIZES)?;
+            let sum =
+                |begin: usize| Some((before.get(begin)?.as_ref()?.0 + of(begin, end).1, begin));
+            begins.filter_map(sum).min_by(|a, b| a.0.total_cmp(&b.0))
+        };
+        let row = (0..=sizes).map(ending).collect();
         best.push(row);
     }
     let n = sorted.len() as f64;

@@ -4,7 +4,7 @@
 use busbw_logs::measurement::Measurement;
 use serde::{Deserialize, Serialize};
 
-use super::{Expected, Extrapolation, NotEnough, cases};
+use super::{Expected, Extrapolation, NotEnough, Wanted, cases};
 
 /// What was expected of a size, and what was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -36,9 +36,11 @@ pub struct Outcome {
 /// Holds an extrapolation against runs on as many hosts and ranks as it is of. None where no run is.
 ///
 /// # Errors
-/// The runs have no times, or do not say their hosts.
+/// The runs have no times.
 pub fn hold(expected: &Extrapolation, runs: &[Measurement]) -> Result<Option<Outcome>, NotEnough> {
-    let all = cases(runs, None)?;
+    // Those that do not say their hosts had as many ranks on each.
+    let wanted = Wanted { per_host: expected.to.per_host(), ..Wanted::default() };
+    let all = cases(runs, wanted)?;
     let Some(times) = all.get(&expected.case).and_then(|scales| scales.get(&expected.to)) else {
         return Ok(None);
     };

@@ -36,6 +36,9 @@ pub struct PlanArguments {
     /// [default: none, a machine is described]
     #[arg(long, value_name = "RUN", help_heading = OF_COLLECTIVES)]
     pub from: Vec<PathBuf>,
+    /// Ranks of a host, where the runs of --from do not say how many hosts there were [default: as they say]
+    #[arg(long, value_name = "N", value_parser = count(), requires = "from", help_heading = OF_COLLECTIVES)]
+    pub per_node: Option<usize>,
     /// Hosts [default: the machine's; with --from, twice those of the runs]
     #[arg(long, value_name = "N", value_parser = count(), help_heading = OF_COLLECTIVES)]
     pub nodes: Option<usize>,

@@ -35,7 +35,12 @@ pub(super) fn run(arguments: &PlanArguments, collective: Option<Collective>) -> 
     for word in &arguments.from {
         runs.extend(compare::runs(word).map_err(|error| usage(format!("--from: {error:#}")))?);
     }
-    let wanted = Wanted { collective, hosts: arguments.nodes, algorithm: arguments.algorithm };
+    let wanted = Wanted {
+        collective,
+        hosts: arguments.nodes,
+        per_host: arguments.per_node,
+        algorithm: arguments.algorithm,
+    };
     let mut cases =
         extrapolate(&runs, wanted).map_err(|error| usage(format!("--from: {error}")))?;
     let (first, last) = (arguments.min_bytes.unwrap_or(0), arguments.max_bytes.unwrap_or(u64::MAX));
