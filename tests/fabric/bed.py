@@ -19,6 +19,7 @@ import ctypes
 import json
 import os
 import selectors
+import signal
 import socket
 import struct
 import subprocess
@@ -338,6 +339,8 @@ def main() -> int:
         return 3 if why else 0
     with open(options.file, "rb") as file:
         case = tomllib.load(file)
+    # So that nothing is left where the script is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     bed = Bed(case, options.queues, options.queue)
     try:
         bed.build()

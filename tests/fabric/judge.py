@@ -32,7 +32,7 @@ def line(name: str, case: str, predicted: str, measured: str) -> str:
         each.append(difference(flow["arrival_us"] / 1e6 - start, measured["flows"][flow["name"]] - start))
     every = difference(predicted["end_us"] / 1e6, measured["all_s"])
     within = sum(abs(one) <= BAR for one in each)
-    failed = "+".join({"slow": "slow", "take_away": "lost"}[one["what"]] for one in measured["failures"]) or "-"
+    failed = "+".join(sorted({{"slow": "slow", "take_away": "lost"}[one["what"]] for one in measured["failures"]})) or "-"
     count = lambda kind: sum(node[0] == kind for node in nodes)
     fields = [
         name, count("h"), count("l"), count("s"), len(each), failed,
