@@ -60,8 +60,8 @@ done
 for file in "$cases"/*.xml dgx-h100 gb200-nvl72; do "$busbw" topo --json "$file" 2>/dev/null || true; done >topo.out
 sed -n '/^\[packet\]/,/^```$/{/^```$/!p}' "$root/docs/fabric.md" >flows.toml
 cp "$root"/crates/busbw/tests/explain/16x-h100-nvlink-8x-400gbps-ib-all-reduce.txt two.log
-# As many sizes on four hosts: a record's own numbers are of no interest here.
-"$busbw" import --json two.log | sed 's/"hosts":2,/"hosts":4,/; s/"ranks":16,/"ranks":32,/' >four.log
+# The same figures as if of twice as many ranks: only the form counts here.
+"$busbw" import --json two.log | sed 's/"ranks":{"value":16,/"ranks":{"value":32,/' >four.log
 while read -r question; do
   # shellcheck disable=SC2086
   "$busbw" plan $question --json 2>/dev/null || true
@@ -80,9 +80,9 @@ clos-2tier all_reduce --gpus 64 -b 1M -e 4M
 multi-plane all_reduce --job tp8,pp8,dp -b 1G
 oversubscribed alltoall --job ep64 --fail switch -b 1M -e 2M
 flows flows.toml
---from two.log --nodes 4
+--from two.log --per-node 8 --nodes 4
 QUESTIONS
-"$busbw" plan --from two.log --json >prediction.json
+"$busbw" plan --from two.log --per-node 8 --json >prediction.json
 "$busbw" compare prediction.json four.log --json >prediction.out
 for name in clos-2tier clos-3tier rail-optimized multi-plane oversubscribed; do
   "$busbw" plan --example "$name" >"$name.toml"
