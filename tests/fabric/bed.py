@@ -19,6 +19,7 @@ import ctypes
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import struct
@@ -61,7 +62,10 @@ def batch(tool: str, node: str, lines: list[str]) -> None:
 
 
 def possible() -> str | None:
-    """Why there are no namespaces here; None if there are."""
+    """Why there are no namespaces here, or nothing to shape links with; None if there are."""
+    missing = [tool for tool in ("ip", "tc", "nft") if not shutil.which(tool)]
+    if missing:
+        return f"no {' and no '.join(missing)} here: install iproute2 and nftables"
     done = subprocess.run(["ip", "netns", "add", TAG + "x"], text=True, capture_output=True)
     if done.returncode:
         return done.stderr.strip() or "ip netns add failed"

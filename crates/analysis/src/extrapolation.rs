@@ -171,7 +171,9 @@ pub enum NotEnough {
         sizes: String,
     },
     /// Not more hosts than were measured.
-    #[error("--nodes {wanted}: {case} was measured on {measured} hosts; ask for more than these")]
+    #[error(
+        "{case} was measured on {measured} hosts: name more than these with --nodes, not {wanted}"
+    )]
     NotMore {
         /// Which case.
         case: String,

@@ -11,7 +11,7 @@ use busbw_core::{
     exit::Exit,
     quantity::{bytes, count, rate},
 };
-use busbw_hardware::{limits::Algorithm, prediction::Span};
+use busbw_hardware::prediction::Span;
 use busbw_logs::measurement::Measurement;
 use busbw_render::answer::{Out, answer, json_line};
 use busbw_stats::affine::Stretch;
@@ -114,9 +114,7 @@ fn table(out: &mut Out, case: &Extrapolation) -> io::Result<()> {
         range(alpha, factor),
         factor(beta.middle),
         range(beta, factor),
-        case.algorithm.map_or("the algorithm is not known".to_owned(), |known: Algorithm| {
-            format!("{known} at both")
-        })
+        unknown(case)
     )?;
     if !case.tried_from.is_empty() {
         let each = case.tried_from.iter().map(|scale| scale.hosts.to_string());
@@ -127,6 +125,17 @@ fn table(out: &mut Out, case: &Extrapolation) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// Why the cost per byte has a range.
+fn unknown(case: &Extrapolation) -> String {
+    let tuned = Collective::from_name(&case.case.collective)
+        .is_some_and(|collective| collective.spec().tuned_by_nccl);
+    match (case.algorithm, tuned) {
+        (Some(known), _) => format!("{known} at both"),
+        (None, true) => "the algorithm is not known".to_owned(),
+        (None, false) => "whether a GPU or a host's NICs limit is not known".to_owned(),
+    }
 }
 
 /// `8 B to 32 KiB: 18.2 us + bytes / 1.4 GB/s, residuals of 3.1 % (13 times)`.
