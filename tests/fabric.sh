@@ -18,7 +18,7 @@ tests/fabric.sh [option...]      # needs root, python3 of 3.11 or newer, iproute
 
 Exit codes: 0; 1 where the time until all are done is off by more than 10 % in a case with a queue for each flow; 2 usage;
 3 where there are no namespaces, with the reason. One queue for a link is reported, not judged: docs/fabric.md says why.
-A case is run again, three times at most, where the sender itself ran late: with a 99th percentile of more than 20 ms the
+A case is run again, four times at most, where the sender itself ran late: with a 99th percentile of more than 20 ms the
 processors are what is measured.
 END
 }
@@ -49,7 +49,9 @@ if [ -z "$busbw" ]; then
   busbw=${CARGO_TARGET_DIR:-target}/release/busbw
 fi
 
-late() { python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["late_ms_p99"] <= 20)' "$1"; }
+# Microseconds, 99th percentile.
+late() { python3 -c 'import json, sys; print(round(json.load(open(sys.argv[1]))["late_ms_p99"] * 1000))' "$1"; }
+most_late_us=20000
 judged=0
 # cases QUEUES CONGESTION: a table, and how many are within 10 %.
 cases() {
@@ -58,11 +60,13 @@ cases() {
   echo "# a queue of $queue B for each $1, $2; $(nproc) processors, Linux $(uname -r), MTU 1500"
   python3 tests/fabric/judge.py columns
   for seed in $(seq "${seeds%:*}" $((${seeds%:*} + ${seeds#*:} - 1))); do
-    rm -f "$work/measured"
+    rm -f "$work/measured" "$work/run"
     python3 tests/fabric/draw.py "$seed" >"$work/case.toml" && "$busbw" plan flows "$work/case.toml" --json >"$work/predicted" &&
-      for try in 1 2 3; do
-        nice -n -10 python3 tests/fabric/bed.py "$work/case.toml" --queues "$1" --congestion "$2" --queue "$queue" >"$work/measured" || continue
-        late "$work/measured" || break
+      for try in 1 2 3 4 5; do
+        nice -n -10 python3 tests/fabric/bed.py "$work/case.toml" --queues "$1" --congestion "$2" --queue "$queue" >"$work/run" || continue
+        # Of runs that are all late, the least late one stands.
+        [ -s "$work/measured" ] && [ "$(late "$work/run")" -ge "$(late "$work/measured")" ] || cp "$work/run" "$work/measured"
+        [ "$(late "$work/run")" -gt "$most_late_us" ] || break
         echo "case $seed: the sender ran late in run $try" >&2
       done
     if ! python3 tests/fabric/judge.py "$seed" "$work/case.toml" "$work/predicted" "$work/measured" >"$work/line"; then
