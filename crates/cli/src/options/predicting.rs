@@ -17,8 +17,18 @@ const OF_COLLECTIVES: &str = "Options for a collective";
 const OF_NETWORKS: &str = "Options for lossless, loss and collisions";
 
 /// The options that `-h` shows, so that it fits on a screen.
-pub(super) const BRIEF: [&str; 9] =
-    ["question", "machine", "nodes", "gpus", "min_bytes", "max_bytes", "measured", "csv", "json"];
+pub(super) const BRIEF: [&str; 10] = [
+    "question",
+    "machine",
+    "from",
+    "nodes",
+    "gpus",
+    "min_bytes",
+    "max_bytes",
+    "measured",
+    "csv",
+    "json",
+];
 
 /// The most hosts, GPUs, ports, flows and links that are taken: larger numbers are mistakes.
 const MAX_COUNT: usize = 1_000_000;
