@@ -49,6 +49,7 @@ cp "$root"/docs/data/h200x2-transports.jsonl docs/data/
 head -1 docs/data/h200x2-transports.jsonl >transports-folder/result.json
 cp transports-folder/result.json sweep-folder/
 grep '^{"pairs_schema"' "$root/docs/report.md" >pairs.json
+sed -n '/^\[packet\]/,/^```$/{/^```$/!p}' "$root/docs/fabric.md" >flows.toml
 printf '#!/bin/sh\nexport NCCL_DEBUG=INFO\n./all_reduce_perf -b 8 -e 8G -f 2 -i 100\n' >job.sh
 
 # A job's files, as the profiler writes them.

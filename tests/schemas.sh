@@ -59,6 +59,10 @@ for how in "" --search; do
 done
 for job in healthy late; do "$busbw" watch --once --json "$root/crates/busbw/tests/watch/$job" || true; done >watch.out
 for file in "$cases"/*.xml dgx-h100 gb200-nvl72; do "$busbw" topo --json "$file" 2>/dev/null || true; done >topo.out
+sed -n '/^\[packet\]/,/^```$/{/^```$/!p}' "$root/docs/fabric.md" >flows.toml
+cp "$root"/crates/busbw/tests/explain/16x-h100-nvlink-8x-400gbps-ib-all-reduce.txt two.log
+# The same figures as if of twice as many ranks: only the form counts here.
+"$busbw" import --json two.log | sed 's/"ranks":{"value":16,/"ranks":{"value":32,/' >four.log
 while read -r question; do
   # shellcheck disable=SC2086
   "$busbw" plan $question --json 2>/dev/null || true
@@ -76,7 +80,11 @@ collisions --flows 1000 --uplinks 64
 clos-2tier all_reduce --gpus 64 -b 1M -e 4M
 multi-plane all_reduce --job tp8,pp8,dp -b 1G
 oversubscribed alltoall --job ep64 --fail switch -b 1M -e 2M
+flows flows.toml
+--from two.log --per-node 8 --nodes 4
 QUESTIONS
+"$busbw" plan --from two.log --per-node 8 --json >prediction.json
+"$busbw" compare prediction.json four.log --json >prediction.out
 for name in clos-2tier clos-3tier rail-optimized multi-plane oversubscribed; do
   "$busbw" plan --example "$name" >"$name.toml"
   "$busbw" topo --json "$name.toml"

@@ -8,6 +8,8 @@ pub mod check;
 pub mod comparison;
 /// What a measurement says.
 pub mod explain;
+/// What measurements on some hosts let expect on more.
+pub mod extrapolation;
 /// Interfaces that are slow, or that share a link.
 pub mod interfaces;
 /// A machine that a word of the command line names.

@@ -6,6 +6,7 @@ mod duplicate_files;
 mod headline;
 mod history;
 mod limit_gate;
+mod predicted;
 mod scaling;
 mod sides;
 mod table;
@@ -24,7 +25,7 @@ use self::{
     limit_gate::LimitGate,
     sides::{Source, agree_on_ranks, resolve},
 };
-pub(crate) use sides::side;
+pub(crate) use sides::{runs, side};
 
 use crate::options::CompareArguments;
 use busbw_core::exit::ExitError;
@@ -76,6 +77,9 @@ struct Gate {
 /// # Errors
 /// A side cannot be read (exit code 2), or stdout cannot be written.
 pub fn run(arguments: &CompareArguments) -> Result<Exit> {
+    if let Some(prediction) = arguments.sources.first().and_then(|word| predicted::read(word)) {
+        return predicted::run(arguments, &prediction);
+    }
     let mut sources =
         resolve(arguments).map_err(|e| ExitError::new(Exit::Usage, format!("{e:#}")))?;
     if arguments.by.is_some() {

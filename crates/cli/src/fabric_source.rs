@@ -1,5 +1,5 @@
-//! The fabric that a word names: a fabric file, `-`, or an example.
-//! Not the format (`busbw_hardware::fabric`).
+//! The fabric that a word names: a fabric file, `-`, or an example; and flow files.
+//! Not the formats (`busbw_hardware::{fabric, flows}`).
 
 use std::{
     fs,
@@ -12,6 +12,7 @@ use busbw_analysis::machine_argument::MachineArgument;
 use busbw_core::exit::{Exit, ExitError};
 use busbw_hardware::{
     fabric::{self, Fabric},
+    flows::{self, FlowFile},
     machine::{Machine, ready},
 };
 
@@ -41,24 +42,32 @@ pub fn is_fabric(word: &Path) -> bool {
         && fs::read_to_string(word).is_ok_and(|text| has_tiers(&text))
 }
 
+/// Reads a flow file, or `-`.
+///
+/// # Errors
+/// It cannot be read or is no flow file: the line, and what is wrong there.
+pub fn read_flows(word: &Path) -> Result<FlowFile> {
+    let text = bounded(word, "flow file", "docs/fabric.md has one")?;
+    flows::parse(&text).map_err(|error| usage(format!("{}, {error}", word.display())).into())
+}
+
 fn text_of(word: &Path) -> Result<String> {
     if !word.exists()
         && let Some(example) = fabric::example(&word.to_string_lossy())
     {
         return Ok(example.to_owned());
     }
+    bounded(word, "fabric file", "`busbw plan --example clos-2tier` prints one to start from")
+}
+
+fn bounded(word: &Path, what: &str, remedy: &str) -> Result<String> {
     let mut bytes = Vec::new();
     let read = if word == Path::new("-") {
         io::stdin().lock().take(MAX_FILE_BYTES).read_to_end(&mut bytes)
     } else {
         fs::File::open(word).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes))
     };
-    read.map_err(|e| {
-        usage(format!(
-            "cannot read the fabric file {}: {e}; `busbw plan --example clos-2tier` prints one to start from",
-            word.display()
-        ))
-    })?;
+    read.map_err(|e| usage(format!("cannot read the {what} {}: {e}; {remedy}", word.display())))?;
     String::from_utf8(bytes).map_err(|_| usage(format!("{} is no text", word.display())).into())
 }
 

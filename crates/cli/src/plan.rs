@@ -1,10 +1,12 @@
 //! `busbw plan`: what to expect of machines and networks before anything is run.
-//! Not the computation (`busbw_hardware`), and not what was measured (`explain_command`).
+//! Not the computation (`busbw_hardware`, `busbw_analysis::extrapolation`), and not what was measured (`explain_command`).
 
 mod collective;
 mod fabric;
 mod figures;
+mod flows;
 mod networks;
+mod runs;
 
 use std::io::Write;
 
@@ -34,6 +36,8 @@ pub fn run(arguments: &PlanArguments) -> Result<Exit> {
         PlanQuestion::Lossless => networks::lossless(arguments),
         PlanQuestion::Loss => networks::loss(arguments),
         PlanQuestion::Collisions => networks::collisions(arguments),
+        PlanQuestion::Flows(file) => flows::run(arguments, &file),
+        PlanQuestion::Runs(collective) => runs::run(arguments, collective),
     }
 }
 

@@ -29,6 +29,7 @@ pub const SCHEMAS: &[Schema] = &[
     Schema { name: "tune", of: "busbw tune --json", packed: deflated!("../../docs/schemas/tune.json") },
     Schema { name: "doctor", of: "busbw doctor --json", packed: deflated!("../../docs/schemas/doctor.json") },
     Schema { name: "fabric", of: "busbw topo FABRIC.toml --json", packed: deflated!("../../docs/schemas/fabric.json") },
+    Schema { name: "prediction", of: "busbw compare PREDICTION RUN --json", packed: deflated!("../../docs/schemas/prediction.json") },
     Schema { name: "plan", of: "busbw plan --json", packed: deflated!("../../docs/schemas/plan.json") },
     Schema { name: "watch", of: "busbw watch --json", packed: deflated!("../../docs/schemas/watch.json") },
     Schema { name: "topo", of: "busbw topo --json", packed: deflated!("../../docs/schemas/topo.json") },

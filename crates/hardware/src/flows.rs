@@ -2,14 +2,17 @@
 //! Not packets, queues or congestion control: a flow has its fair rate at once. What a link is, the caller knows.
 //!
 //! Model: SimGrid's and ATLAHS' fluid networks (Casanova et al., JPDC 74(10), 2014, section 4.1; arXiv 2505.08936,
-//! section 3): rates change only when a flow starts or ends. Units: bytes, microseconds, bytes per microsecond.
+//! section 3): rates change only when a flow starts or ends, or a link or a path changes. Units: bytes, microseconds, bytes
+//! per microsecond.
 
 mod classes;
 mod fair;
+mod file;
 mod simulate;
 
 pub use classes::{Classes, classes};
-pub use simulate::{Flow, Outcome, simulate};
+pub use file::{BadFlowFile, FlowFile, Packet, parse};
+pub use simulate::{Change, Changed, Flow, Outcome, simulate, simulate_changing};
 
 /// Bytes per microsecond of 1 GB/s.
 pub const BYTES_PER_US: f64 = 1e3;

@@ -14,14 +14,15 @@ pub mod judgement;
 pub mod placement;
 pub mod resource;
 
+mod growth;
 mod loads;
 mod traffic;
 mod trees;
 
 pub use algorithm::Algorithm;
-pub use bound::{Bound, Expectation, Limit, Load, limit, limit_of_traffic};
-pub(crate) use bound::{counted, to_busbw};
+pub use bound::{Bound, Expectation, Limit, Load, counted, limit, limit_of_traffic, to_busbw};
 pub use candidates::{Candidate, Possible, candidates, conditional, explaining};
+pub use growth::{Crossed, crossed};
 pub use judgement::{Bottleneck, Judgement, Rating, judge};
 pub use placement::{Inside, Memory, RankPlacement};
 pub use resource::{Capacity, Resource, nccl_link};

@@ -18,6 +18,7 @@
 //! figure from the samples that are left would look like a figure from all of them.
 #![forbid(unsafe_code)]
 
+pub mod affine;
 pub mod autocorrelation;
 mod binomial;
 pub mod compare;

@@ -180,6 +180,14 @@ pub(crate) fn side(word: &Path) -> Result<Side> {
     Ok(read(word)?.side)
 }
 
+/// The runs that a word of the command line names.
+///
+/// # Errors
+/// It is no file, run or reference, or cannot be read.
+pub(crate) fn runs(word: &Path) -> Result<Vec<Measurement>> {
+    Ok(read(word)?.runs)
+}
+
 fn is_record(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "json" || extension == "jsonl")
 }

@@ -17,8 +17,18 @@ const OF_COLLECTIVES: &str = "Options for a collective";
 const OF_NETWORKS: &str = "Options for lossless, loss and collisions";
 
 /// The options that `-h` shows, so that it fits on a screen.
-pub(super) const BRIEF: [&str; 9] =
-    ["question", "machine", "nodes", "gpus", "min_bytes", "max_bytes", "measured", "csv", "json"];
+pub(super) const BRIEF: [&str; 10] = [
+    "question",
+    "machine",
+    "from",
+    "nodes",
+    "gpus",
+    "min_bytes",
+    "max_bytes",
+    "measured",
+    "csv",
+    "json",
+];
 
 /// The most hosts, GPUs, ports, flows and links that are taken: larger numbers are mistakes.
 const MAX_COUNT: usize = 1_000_000;
@@ -26,13 +36,20 @@ const MAX_COUNT: usize = 1_000_000;
 /// Options of `busbw plan`.
 #[derive(Debug, Clone, Args)]
 pub struct PlanArguments {
-    /// A collective; a fabric file and a collective; or a question about networks: lossless, loss or collisions
-    #[arg(value_name = "QUESTION", required_unless_present = "example", num_args = 1..=2)]
+    /// A collective; a fabric file and a collective; flows and a flow file; or a question about networks: lossless, loss or collisions
+    #[arg(value_name = "QUESTION", required_unless_present_any = ["example", "from"], num_args = 1..=2)]
     pub question: Vec<PathBuf>,
     /// The hosts: a ready machine's name, or any file that busbw topo reads [default: none, it is required]
     #[arg(long, value_name = "NAME|FILE", help_heading = OF_COLLECTIVES)]
     pub machine: Option<String>,
-    /// Hosts [default: the machine's]
+    /// Measured runs on two hosts or more (records, logs, folders, ids), to expect more hosts from; again for more
+    /// [default: none, a machine is described]
+    #[arg(long, value_name = "RUN", help_heading = OF_COLLECTIVES)]
+    pub from: Vec<PathBuf>,
+    /// Ranks of a host, where the runs of --from do not say how many hosts there were [default: as they say]
+    #[arg(long, value_name = "N", value_parser = count(), requires = "from", help_heading = OF_COLLECTIVES)]
+    pub per_node: Option<usize>,
+    /// Hosts [default: the machine's; with --from, twice those of the runs]
     #[arg(long, value_name = "N", value_parser = count(), help_heading = OF_COLLECTIVES)]
     pub nodes: Option<usize>,
     /// GPUs, as many on each host of --nodes, else on as few hosts as hold them [default: all]
@@ -224,6 +241,10 @@ pub enum PlanQuestion {
     Loss,
     /// Flows that are hashed onto the same link.
     Collisions,
+    /// When the flows of a file arrive.
+    Flows(PathBuf),
+    /// What runs let expect of more hosts; of one collective, or of all that ran.
+    Runs(Option<Collective>),
 }
 
 impl PlanArguments {
@@ -239,15 +260,22 @@ impl PlanArguments {
         let (lossless, loss) =
             (*question == PlanQuestion::Lossless, *question == PlanQuestion::Loss);
         let collisions = *question == PlanQuestion::Collisions;
+        let flows = matches!(question, PlanQuestion::Flows(_));
+        let runs = matches!(question, PlanQuestion::Runs(_));
         let all = [
             ("--machine", self.machine.is_some(), alone, hosts),
-            ("--nodes", self.nodes.is_some(), alone, hosts),
+            ("--nodes", self.nodes.is_some(), alone || runs, "a collective on --machine or --from"),
             ("--gpus", self.gpus.is_some(), collective, "a collective"),
-            ("-b", self.min_bytes.is_some(), collective, "a collective"),
-            ("-e", self.max_bytes.is_some(), collective, "a collective"),
+            ("-b", self.min_bytes.is_some(), collective || runs, "a collective"),
+            ("-e", self.max_bytes.is_some(), collective || runs, "a collective"),
             ("--measured", self.measured.is_some(), alone, hosts),
             ("--nccl", self.nccl.is_some(), collective, "a collective"),
-            ("--algorithm", self.algorithm.is_some(), alone, hosts),
+            (
+                "--algorithm",
+                self.algorithm.is_some(),
+                alone || runs,
+                "a collective on --machine or --from",
+            ),
             ("--job", self.fabric.job.is_some(), fabric, "a collective on a fabric file"),
             (
                 "--placement",
@@ -256,7 +284,7 @@ impl PlanArguments {
                 "a collective on a fabric file",
             ),
             ("--fail", !self.fabric.fail.is_empty(), fabric, "a collective on a fabric file"),
-            ("--csv", self.csv, collective, "a collective"),
+            ("--csv", self.csv, collective || flows || runs, "a collective and flows"),
             ("--rate", self.rate.is_some(), lossless || loss, "lossless and loss"),
             ("--round-trip", self.round_trip.is_some(), lossless || loss, "lossless and loss"),
             ("--mtu", self.mtu.is_some(), lossless || loss, "lossless and loss"),
@@ -291,10 +319,19 @@ impl PlanArguments {
             let known = busbw_core::Benchmark::from_spelling(word)?.collective()?;
             known.moves_data().then_some(known)
         };
+        if !self.from.is_empty() {
+            return match (first.as_str(), word(1)) {
+                ("", None) => Ok(PlanQuestion::Runs(None)),
+                (one, None) if meant(one).is_some() => Ok(PlanQuestion::Runs(meant(one))),
+                _ => Err("--from takes one collective, or none for all that ran".to_owned()),
+            };
+        }
         match (first.as_str(), word(1)) {
             ("lossless", None) => Ok(PlanQuestion::Lossless),
             ("loss", None) => Ok(PlanQuestion::Loss),
             ("collisions", None) => Ok(PlanQuestion::Collisions),
+            ("flows", Some(file)) => Ok(PlanQuestion::Flows(PathBuf::from(file))),
+            ("flows", None) => Err("flows takes a flow file: docs/fabric.md has one".to_owned()),
             (_, Some(second)) => match meant(&second) {
                 Some(collective) if meant(&first).is_none() => {
                     Ok(PlanQuestion::Fabric(PathBuf::from(first), collective))
@@ -305,7 +342,7 @@ impl PlanArguments {
             },
             (_, None) => meant(&first).map(PlanQuestion::Machine).ok_or_else(|| {
                 format!(
-                    "'{first}' is no collective that moves data, and not lossless, loss or collisions; a fabric file needs a collective behind it, such as all_reduce"
+                    "'{first}' is no collective that moves data, and not lossless, loss, collisions or flows; a fabric file needs a collective behind it, such as all_reduce"
                 )
             }),
         }
@@ -335,11 +372,23 @@ mod tests {
         assert_eq!(asked("lossless --rate 400G"), Ok(PlanQuestion::Lossless));
         assert_eq!(asked("loss"), Ok(PlanQuestion::Loss));
         assert_eq!(asked("collisions --uplinks 8"), Ok(PlanQuestion::Collisions));
+        let flows = PlanQuestion::Flows(PathBuf::from("flows.toml"));
+        assert_eq!(asked("flows flows.toml"), Ok(flows));
         let fabric = PlanQuestion::Fabric(PathBuf::from("clos.toml"), Collective::AllToAll);
         assert_eq!(asked("clos.toml alltoall"), Ok(fabric));
-        for nonsense in
-            ["clos.toml", "all_reduce alltoall", "barrier", "lossless all", "clos.toml x"]
-        {
+        assert_eq!(asked("--from a --from b"), Ok(PlanQuestion::Runs(None)));
+        let one = PlanQuestion::Runs(Some(Collective::AllGather));
+        assert_eq!(asked("--from a all_gather"), Ok(one));
+        for nonsense in [
+            "--from a x",
+            "--from a all_reduce alltoall",
+            "clos.toml",
+            "all_reduce alltoall",
+            "barrier",
+            "lossless all",
+            "clos.toml x",
+            "flows",
+        ] {
             assert!(asked(nonsense).is_err(), "{nonsense}");
         }
     }

@@ -1,4 +1,4 @@
-//! The events: flows become ready, send at their fair rates, end, and others wait for them.
+//! The events: flows become ready, send at their fair rates, end, and others wait for them; links and paths change.
 //! Not how rates are shared (`fair`).
 
 use std::cmp::Reverse;
@@ -20,6 +20,34 @@ pub struct Flow {
     pub start_us: f64,
     /// Flows that must have arrived before it starts, by index.
     pub after: Vec<u32>,
+}
+
+/// Something that changes while flows run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// Microseconds at which it happens.
+    pub at_us: f64,
+    /// What happens.
+    pub what: Changed,
+}
+
+/// What changes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Changed {
+    /// A link carries so much from then on.
+    Capacity {
+        /// Index of the link.
+        link: u32,
+        /// Bytes per microsecond.
+        capacity: f64,
+    },
+    /// What a flow has left goes over other links from then on. Bytes that have left are not lost.
+    Path {
+        /// Index of the flow.
+        flow: u32,
+        /// Its links, each named once (`merge`).
+        path: Vec<Share>,
+    },
 }
 
 /// When flows arrived, and what held them back.
@@ -70,12 +98,33 @@ const SAME_TIME_SHARE: f64 = 1e-12;
 ///
 /// A flow over a link without capacity never arrives, nor do those that wait for it.
 pub fn simulate(capacity: &[f64], flows: &[Flow], tolerance: f64) -> Outcome {
-    let paths: Vec<&[Share]> = flows.iter().map(|flow| flow.path.as_slice()).collect();
+    simulate_changing(capacity, flows, &[], tolerance)
+}
+
+/// The same, while links and paths change: `changes` in the order of their times.
+pub fn simulate_changing(
+    capacity: &[f64],
+    flows: &[Flow],
+    changes: &[Change],
+    tolerance: f64,
+) -> Outcome {
+    let mut capacity = capacity.to_vec();
+    let mut paths: Vec<&[Share]> = flows.iter().map(|flow| flow.path.as_slice()).collect();
     let mut filling = Filling::new(capacity.len(), &paths);
+    let mut changes = changes.iter().peekable();
     let mut state = State::new(flows);
     let mut rates = vec![Rate::FREE; flows.len()];
     let mut now = 0.0f64;
     loop {
+        while let Some(change) = changes.next_if(|change| is_due(change.at_us, now)) {
+            match &change.what {
+                Changed::Capacity { link, capacity: rate } => capacity[*link as usize] = *rate,
+                Changed::Path { flow, path } => {
+                    paths[*flow as usize] = path;
+                    filling = Filling::new(capacity.len(), &paths);
+                }
+            }
+        }
         state.start_ready(flows, now);
         if state.active.is_empty() {
             match state.ready.peek() {
@@ -86,15 +135,17 @@ pub fn simulate(capacity: &[f64], flows: &[Flow], tolerance: f64) -> Outcome {
                 None => break,
             }
         }
-        filling.rates(capacity, &paths, &state.active, &mut rates);
+        filling.rates(&capacity, &paths, &state.active, &mut rates);
         state.outcome.rounds += 1;
         let takes = |flow: u32| state.left[flow as usize] / rates[flow as usize].rate;
         let first = state.active.iter().map(|&flow| takes(flow)).fold(f64::INFINITY, f64::min);
         let next_ready = state.ready.peek().map_or(f64::INFINITY, |Reverse((at, _))| at.0 - now);
-        if first.is_infinite() && next_ready.is_infinite() {
+        let next_change = changes.peek().map_or(f64::INFINITY, |change| change.at_us - now);
+        let next = next_ready.min(next_change);
+        if first.is_infinite() && next.is_infinite() {
             break;
         }
-        let step = first.min(next_ready).max(0.0);
+        let step = first.min(next).max(0.0);
         now += step;
         let ends_within = step * (1.0 + tolerance) + now * SAME_TIME_SHARE;
         let active = std::mem::take(&mut state.active);
@@ -102,7 +153,7 @@ pub fn simulate(capacity: &[f64], flows: &[Flow], tolerance: f64) -> Outcome {
             let Rate { rate, held_by } = rates[flow as usize];
             let left = &mut state.left[flow as usize];
             let ends = rate.is_infinite() || *left <= rate * ends_within;
-            if first <= next_ready && ends {
+            if first <= next && ends {
                 state.outcome.held_by[flow as usize] = held_by;
                 state.arrived(flows, flow, now + flows[flow as usize].latency_us);
             } else {
@@ -112,6 +163,11 @@ pub fn simulate(capacity: &[f64], flows: &[Flow], tolerance: f64) -> Outcome {
         }
     }
     state.outcome
+}
+
+/// Whether a moment has come, but for rounding.
+fn is_due(at: f64, now: f64) -> bool {
+    at <= now * (1.0 + SAME_TIME_SHARE)
 }
 
 struct State {
@@ -168,7 +224,7 @@ impl State {
     /// Starts what is ready by now; what has nothing to send arrives at once.
     fn start_ready(&mut self, flows: &[Flow], now: f64) {
         while let Some(&Reverse((at, flow))) = self.ready.peek() {
-            if at.0 > now * (1.0 + SAME_TIME_SHARE) {
+            if !is_due(at.0, now) {
                 break;
             }
             self.ready.pop();

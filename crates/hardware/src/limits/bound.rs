@@ -201,13 +201,13 @@ fn build(
 }
 
 /// The part of the size column that algbw counts: all of it, or the others' n−1 chunks of n.
-pub(crate) fn counted(collective: Collective, ranks: usize) -> f64 {
+pub fn counted(collective: Collective, ranks: usize) -> f64 {
     let n = ranks as f64;
     if collective.spec().counts_own_chunk { 1.0 } else { (n - 1.0) / n }
 }
 
 /// busbw per size over time.
-pub(crate) fn to_busbw(collective: Collective, ranks: usize) -> f64 {
+pub fn to_busbw(collective: Collective, ranks: usize) -> f64 {
     counted(collective, ranks) * collective.spec().bus_factor.of(ranks)
 }
 

@@ -2,7 +2,7 @@
 //! Not the verdict on somebody's figure (`plausible`).
 
 use busbw_core::{Collective, alltoallv::Traffic};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::attainable::{Attainable, attainable};
@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::tuning::{Choice, Communicator, Protocol, Table, Version, infer};
 
 /// Least, middle and most of what is expected.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Span {
     /// The least.
     pub low: f64,

@@ -219,6 +219,8 @@ pub(in crate::options) const PLAN: Below = Below {
         ("busbw plan --example clos-2tier", "a fabric file to start from"),
         ("busbw plan multi-plane all_reduce --job tp8,pp8,dp", "the groups of a job"),
         ("busbw plan oversubscribed alltoall --job ep64 --fail switch", ""),
+        ("busbw plan flows flows.toml", "when flows of a file arrive"),
+        ("busbw plan --from all_reduce.log --per-node 8 --nodes 4", ""),
     ],
     exits: "0 answered, 1 --measured cannot be true, 2 usage, or a fact is missing without which there is no answer",
 };
