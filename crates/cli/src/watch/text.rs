@@ -21,13 +21,15 @@ pub(super) fn print(out: &mut impl Write, view: &View, colour: bool) -> io::Resu
     // Those that cost most first; the others in the order of their size.
     let cost =
         |group: &GroupView| -> f64 { group.by_lateness.iter().map(|one| one.caused_ms).sum() };
-    let mut groups: Vec<&GroupView> = view.groups.iter().collect();
+    let mut groups: Vec<&GroupView> =
+        view.groups.iter().filter(|group| !group.speeds.is_empty()).collect();
     groups.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
+    let count_of_groups = groups.len();
     for group in groups.into_iter().take(MOST_GROUPS) {
         out.write_all(group_text(group).as_bytes())?;
     }
-    if view.groups.len() > MOST_GROUPS {
-        let more = (view.groups.len() - MOST_GROUPS) as u64;
+    if count_of_groups > MOST_GROUPS {
+        let more = (count_of_groups - MOST_GROUPS) as u64;
         writeln!(out, "\n{} more: --json has all", count(more, "communicator"))?;
     }
     writeln!(out)?;
@@ -81,9 +83,9 @@ pub(super) fn group_text(group: &GroupView) -> String {
             "p99",
             "algbw",
             "busbw",
-            "of limit",
-            "of run",
-            "waiting",
+            "% of limit",
+            "% of run",
+            "% waiting",
         ]
         .map(str::to_owned)
         .to_vec(),
