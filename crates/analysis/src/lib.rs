@@ -8,6 +8,8 @@ pub mod check;
 pub mod comparison;
 /// What a measurement says.
 pub mod explain;
+/// Why a job hangs.
+pub mod hang;
 /// Interfaces that are slow, or that share a link.
 pub mod interfaces;
 /// A machine that a word of the command line names.
