@@ -10,6 +10,7 @@ mod consent;
 mod copy_command;
 mod doctor_command;
 mod explain_command;
+mod hang_evidence;
 mod fabric_source;
 mod host_resources;
 mod import_command;

@@ -270,14 +270,28 @@ fn messages(at: usize, known: &[(Who, &Progress)], unknown: &[Who]) -> Vec<Stuck
         known.iter().map(|(who, progress)| (who.rank, (*who, *progress))).collect();
     let mut all = Vec::new();
     for (who, progress) in known {
+        let mut so_far: BTreeMap<(u32, bool), usize> = BTreeMap::new();
         for message in &progress.messages {
             let other = by_rank.get(&message.peer);
-            let met = other.is_some_and(|(_, progress)| {
-                progress
-                    .messages
-                    .iter()
-                    .any(|one| one.peer == who.rank && one.is_send != message.is_send)
+            let nth = message.nth.filter(|_| other.is_some_and(|(_, one)| one.has_all_messages));
+            let place = so_far.entry((message.peer, message.is_send)).or_default();
+            // Its other end, if that is open: messages between two ranks meet in their order.
+            let theirs = other.and_then(|(_, progress)| {
+                let ends = progress.messages.iter();
+                let mut ends =
+                    ends.filter(|one| one.peer == who.rank && one.is_send != message.is_send);
+                match nth {
+                    Some(nth) => ends.find(|one| one.nth == Some(nth)),
+                    None => ends.nth(*place),
+                }
             });
+            *place += 1;
+            // The other end may be over, or not be in what is kept.
+            let made = other.and_then(|(_, progress)| {
+                let made = progress.messages_made.get(&(who.rank, !message.is_send)).copied();
+                Some(made.unwrap_or_default() >= nth?)
+            });
+            let met = theirs.is_some() || made == Some(true);
             let absent: Vec<Who> =
                 other.filter(|_| !met).map(|(who, _)| *who).into_iter().collect();
             let missing: Vec<Who> = match other {
@@ -290,20 +304,15 @@ fn messages(at: usize, known: &[(Who, &Progress)], unknown: &[Who]) -> Vec<Stuck
                         .unwrap_or(Who { rank: message.peer, process: None }),
                 ],
             };
-            let waiting = match (met, other) {
-                (true, Some((peer, _))) => vec![*who, *peer],
-                _ => vec![*who],
-            };
             // Both ends are in it: it is told once.
-            if met && who.rank > message.peer {
+            if theirs.is_some() && who.rank > message.peer {
                 continue;
             }
+            let mut waiting = vec![*who];
             let mut inside = vec![(*who, &message.call)];
-            if let (true, Some((peer, progress))) = (met, other) {
-                let theirs = progress.messages.iter();
-                let theirs =
-                    theirs.filter(|one| one.peer == who.rank && one.is_send != message.is_send);
-                inside.extend(theirs.map(|one| (*peer, &one.call)));
+            if let (Some((peer, _)), Some(theirs)) = (other, theirs) {
+                waiting.push(*peer);
+                inside.push((*peer, &theirs.call));
             }
             let called = called(inside);
             let mut call = message.call.clone();

@@ -122,8 +122,12 @@ pub struct Progress {
     pub counts_only: bool,
     /// Calls by operation, where the source counts each for itself.
     pub by_operation: BTreeMap<String, u64>,
-    /// Sends and receives that are not over.
+    /// Sends and receives that are not over, in their order.
     pub messages: Vec<Message>,
+    /// All messages from the first one on are known.
+    pub has_all_messages: bool,
+    /// How many were made by peer and direction (`true`: to it), those that are over among them.
+    pub messages_made: BTreeMap<(u32, bool), u64>,
 }
 
 /// A call of a collective as one rank made it.
@@ -154,6 +158,8 @@ pub struct Message {
     pub peer: u32,
     /// To the peer; else from it.
     pub is_send: bool,
+    /// Its number among those to or from this peer, from 1: its other end has the same. None: the source has not kept all.
+    pub nth: Option<u64>,
     /// The call.
     pub call: Call,
 }

@@ -116,7 +116,7 @@ impl Recorders {
         // Else a call that began looks like one that did not.
         let timed =
             dump.entries.iter().any(|one| one.time_discovered_started_ns.unwrap_or_default() > 0);
-        let view = View { written, timed };
+        let view = View { written, timed, whole };
         for entry in &dump.entries {
             walk.entry(entry.process_group.0.as_str()).or_default().entry(entry);
         }
@@ -196,6 +196,8 @@ struct View {
     written: Option<u64>,
     /// The begin of calls on the GPU is seen (TORCH_NCCL_ENABLE_TIMING).
     timed: bool,
+    /// It has all calls from the first one on.
+    whole: bool,
 }
 
 /// The entries of one group.
@@ -242,7 +244,7 @@ impl<'d> Walk<'d> {
         let number = |entry: &Entry| u64::try_from(entry.collective_seq_id).unwrap_or_default();
         let over = self.collectives.iter().filter(|one| is_over(one)).map(|one| number(one)).max();
         let over = over.max(last_over);
-        let mut progress = Progress::default();
+        let mut progress = Progress { has_all_messages: view.whole, ..Progress::default() };
         for entry in &self.collectives {
             let number = number(entry);
             progress.entered = progress.entered.max(number);
@@ -271,6 +273,9 @@ impl<'d> Walk<'d> {
         }
         for entry in &self.messages {
             let Some((peer, is_send)) = ends(entry) else { continue };
+            let made = progress.messages_made.entry((peer, is_send)).or_default();
+            *made += 1;
+            let nth = view.whole.then_some(*made);
             let as_a_whole = self.coalesced.get(&entry.p2p_seq_id).copied();
             let later = newest.get(&(peer, is_send)).is_some_and(|last| *last >= entry.p2p_seq_id);
             if as_a_whole.unwrap_or_else(|| is_over(entry)) || later {
@@ -279,7 +284,7 @@ impl<'d> Walk<'d> {
             if progress.messages.len() < MAX_MESSAGES {
                 let number = u64::try_from(entry.p2p_seq_id).unwrap_or_default();
                 let call = call(entry, number, view);
-                progress.messages.push(Message { peer, is_send, call });
+                progress.messages.push(Message { peer, is_send, nth, call });
             }
         }
         progress

@@ -38,6 +38,8 @@ struct Seen {
     /// By operation: calls so far.
     counts: BTreeMap<String, u64>,
     totals: BTreeMap<Class, u64>,
+    /// By peer and direction: messages so far.
+    messages: BTreeMap<(u32, bool), u64>,
     open: HashMap<(Class, u64), OpenCall>,
     /// When calls that ended were asked for: ns since the process began to write.
     asked: HashMap<(String, u64), u64>,
@@ -222,7 +224,10 @@ impl Written {
 
 impl Seen {
     fn count(&mut self, class: &Class, sequence: u64) {
-        if class.peer.is_none() {
+        if let Some(peer) = class.peer {
+            let known = self.messages.entry((peer, class.operation == "Send")).or_default();
+            *known = (*known).max(sequence.saturating_add(1));
+        } else {
             let known = self.counts.entry(class.operation.clone()).or_default();
             *known = (*known).max(sequence.saturating_add(1));
         }
@@ -270,9 +275,12 @@ impl Seen {
                 .into_iter()
                 .filter_map(|one| {
                     let is_send = one.class.operation == "Send";
-                    Some(Message { peer: one.class.peer?, is_send, call: call(one) })
+                    let nth = Some(one.sequence.saturating_add(1));
+                    Some(Message { peer: one.class.peer?, is_send, nth, call: call(one) })
                 })
                 .collect(),
+            has_all_messages: true,
+            messages_made: self.messages.clone(),
         }
     }
 }
