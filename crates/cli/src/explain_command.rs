@@ -9,9 +9,9 @@ use std::{
 use anyhow::Result;
 use busbw_core::exit::Exit;
 use busbw_core::{
-    quantity::count,
     environment::{RELAYED, SWEPT},
     printable::Printable,
+    quantity::count,
 };
 
 use crate::{hang_evidence::HangEvidence, options::ExplainArguments, ready_machines, sources};
@@ -82,7 +82,8 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
         }
     }
     if left_out > 0 {
-        let text = format!("{} of the folders cannot be read as logs or dumps", count(left_out, "file"));
+        let text =
+            format!("{} of the folders cannot be read as logs or dumps", count(left_out, "file"));
         let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
     }
     refused.dedup();

@@ -57,7 +57,9 @@ impl HangEvidence {
             }
             let name = format!("RAS at {address}");
             let taken = match ras::status(address, timeout) {
-                Ok(report) => self.reader.read(&report.bytes, &name, None).map_err(|e| e.to_string()),
+                Ok(report) => {
+                    self.reader.read(&report.bytes, &name, None).map_err(|e| e.to_string())
+                }
                 Err(error) => Err(error.to_string()),
             };
             match taken {
@@ -107,7 +109,9 @@ impl HangEvidence {
         let written = fs::metadata(path).and_then(|about| about.modified()).ok();
         let written = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let written = written.and_then(|time| u64::try_from(time.as_nanos()).ok());
-        self.reader.read(&bytes, &path.display().to_string(), written).map_err(|e| e.to_string())?;
+        self.reader
+            .read(&bytes, &path.display().to_string(), written)
+            .map_err(|e| e.to_string())?;
         self.is_there = true;
         Ok(true)
     }
@@ -136,24 +140,33 @@ impl HangEvidence {
 fn ask_this_host(evidence: &mut Evidence) {
     let own = [machine::host_name(), machine::system_name()];
     for process in &mut evidence.processes {
-        let is_here = process.host.as_ref().is_some_and(|host| {
-            own.iter().any(|own| host.split('.').next() == Some(own.as_str()))
-        });
-        let (true, Some(pid), Some(began)) = (is_here, process.pid, process.began) else { continue };
+        let is_here = process
+            .host
+            .as_ref()
+            .is_some_and(|host| own.iter().any(|own| host.split('.').next() == Some(own.as_str())));
+        let (true, Some(pid), Some(began)) = (is_here, process.pid, process.began) else {
+            continue;
+        };
         if !matches!(process.condition, Condition::Silent(_) | Condition::Unknown) {
             continue;
         }
         // It wrote its first line when it was there.
         match process_state(Path::new("/proc"), pid, began / 1_000_000_000) {
             Some(ProcessState::Stopped) => {
-                process.becomes(Condition::Stopped(format!("/proc/{pid}/stat of this host: state T, stopped")));
+                process.becomes(Condition::Stopped(format!(
+                    "/proc/{pid}/stat of this host: state T, stopped"
+                )));
             }
             Some(ProcessState::Zombie) => {
-                process.becomes(Condition::Died(format!("/proc/{pid}/stat of this host: state Z, it ended")));
+                process.becomes(Condition::Died(format!(
+                    "/proc/{pid}/stat of this host: state Z, it ended"
+                )));
             }
             // A process of a container has another number here: only with the silence it means something.
             Some(ProcessState::Gone) if matches!(process.condition, Condition::Silent(_)) => {
-                process.becomes(Condition::Died(format!("this host has no process {pid} of then any more, and it writes no heartbeat")));
+                process.becomes(Condition::Died(format!(
+                    "this host has no process {pid} of then any more, and it writes no heartbeat"
+                )));
             }
             _ => {}
         }

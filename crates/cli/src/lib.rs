@@ -10,8 +10,8 @@ mod consent;
 mod copy_command;
 mod doctor_command;
 mod explain_command;
-mod hang_evidence;
 mod fabric_source;
+mod hang_evidence;
 mod host_resources;
 mod import_command;
 /// Ranks started by us somewhere else.

@@ -22,7 +22,8 @@ pub enum ProcessState {
 /// The second word behind the name is the state, the 20th the start in hundredths of a second since boot (proc_pid_stat(5)).
 pub fn process_state(root: &Path, pid: u32, seen: u64) -> Option<ProcessState> {
     let boot = fs::read_to_string(root.join("stat")).ok()?;
-    let boot: u64 = boot.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    let boot: u64 =
+        boot.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
     let text = match fs::read_to_string(root.join(pid.to_string()).join("stat")) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(ProcessState::Gone),

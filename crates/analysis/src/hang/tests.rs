@@ -248,3 +248,36 @@ fn a_log_tells_who_died() {
     assert_eq!((report.verdict, named(&report)), (Verdict::Died, vec![3]), "{}", report.sentence);
     assert!(report.evidence[0].contains("job.log"), "{:?}", report.evidence);
 }
+
+/// Files of real jobs of four ranks over gloo, one fault each (tests/hang.sh). Where a process died or is stopped, files alone tell
+/// that it fell silent: `busbw explain` asks /proc besides.
+#[test]
+fn files_of_real_jobs() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/hang/data");
+    for (fault, verdict, ranks) in [
+        ("never-comes", Verdict::NeverCame, vec![2]),
+        ("other-size", Verdict::OtherSize, vec![1]),
+        ("other-operation", Verdict::OtherOperation, vec![3]),
+        ("killed", Verdict::Silent, vec![2]),
+        ("stopped", Verdict::Silent, vec![1]),
+        ("network", Verdict::NetworkStopped, vec![]),
+    ] {
+        let mut reader = Reader::default();
+        let mut files: Vec<_> =
+            std::fs::read_dir(folder.join(fault)).unwrap().map(|one| one.unwrap().path()).collect();
+        files.sort();
+        for path in &files {
+            reader.read(&std::fs::read(path).unwrap(), &path.display().to_string(), None).unwrap();
+        }
+        let report = judge(&reader.finish());
+        assert_eq!(
+            (report.verdict, named(&report)),
+            (verdict, ranks),
+            "{fault}: {}",
+            report.sentence
+        );
+        let call = report.call.unwrap();
+        assert_eq!(call.number, 6, "{fault}");
+        println!("{fault}: {}", report.sentence);
+    }
+}
