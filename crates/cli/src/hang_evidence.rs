@@ -101,11 +101,11 @@ impl HangEvidence {
         // What cannot be opened is said where logs are read.
         let Ok(mut file) = File::open(path) else { return Ok(false) };
         let mut bytes = Vec::new();
-        file.by_ref().take(HEAD_BYTES).read_to_end(&mut bytes).map_err(fail)?;
+        (&mut file).take(HEAD_BYTES).read_to_end(&mut bytes).map_err(fail)?;
         if !is_evidence(&bytes) {
             return Ok(false);
         }
-        file.by_ref().take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(fail)?;
+        (&mut file).take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(fail)?;
         let written = fs::metadata(path).and_then(|about| about.modified()).ok();
         let written = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let written = written.and_then(|time| u64::try_from(time.as_nanos()).ok());

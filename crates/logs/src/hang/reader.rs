@@ -68,10 +68,16 @@ fn form(head: &[u8]) -> Option<Form> {
     let line = first.split(|byte| *byte == b'\n').next().unwrap_or_default();
     match () {
         () if is_dump(head) => Some(Form::Dump),
-        () if memmem::find(line, b"\"kind\":\"process\"").is_some() => Some(Form::Watch),
+        () if is_process(line) => Some(Form::Watch),
         () if RasReport::is_one(head) => Some(Form::Ras),
         () => None,
     }
+}
+
+/// Whether a line is the first one of a file of busbw's profiler, whoever wrote its JSON.
+fn is_process(line: &[u8]) -> bool {
+    let has = |word: &str| memmem::find(line, word.as_bytes()).is_some();
+    line.first() == Some(&b'{') && has("\"kind\"") && has("\"process\"") && has("\"began\"")
 }
 
 /// Whether a file that begins so is one that [`Reader::read`] takes.
