@@ -91,6 +91,8 @@ pub(super) fn assess(at: usize, group: &Group) -> State {
         .map(|(rank, member)| Who { rank: *rank, process: Some(member.process) })
         .collect();
     let unlisted = (0..group.ranks.unwrap_or(0)).filter(|rank| !group.members.contains_key(rank));
+    // A file may claim any number. Where more are missing than there are, nobody is named.
+    let unlisted = unlisted.take(group.members.len() + 1);
     unknown.extend(unlisted.map(|rank| Who { rank, process: None }));
     let counted = known.iter().any(|(_, progress)| progress.counts_only);
     let found = match counted {
@@ -215,9 +217,10 @@ fn launched(
     let most = known.iter().map(|(_, progress)| progress.entered).max()?;
     let (ahead, rest): (Vec<_>, Vec<_>) =
         known.iter().copied().partition(|(_, progress)| progress.entered == most);
+    let least = least(known);
     let made: Vec<(Who, Call)> = ahead
         .iter()
-        .filter_map(|(who, progress)| Some((*who, newest_call(progress, &ahead, &rest)?)))
+        .filter_map(|(who, progress)| Some((*who, newest_call(progress, &least)?)))
         .collect();
     let borrowed: Vec<(Who, &Call)> = made.iter().map(|(who, call)| (*who, call)).collect();
     let differing = match rest.is_empty() {
@@ -245,16 +248,11 @@ fn launched(
     })
 }
 
-/// The operation of which this rank has launched more than some other, which is the one that it waits in.
-fn newest_call(
-    own: &Progress,
-    ahead: &[(Who, &Progress)],
-    rest: &[(Who, &Progress)],
-) -> Option<Call> {
-    let others = || rest.iter().chain(ahead.iter()).map(|(_, progress)| *progress);
+/// The operation of which this rank has launched more than some other, which is the one that it waits in. `least` has the fewest
+/// launches of each operation.
+fn newest_call(own: &Progress, least: &BTreeMap<&str, u64>) -> Option<Call> {
     let more = |(operation, count): &(&String, &u64)| {
-        others()
-            .any(|other| other.by_operation.get(*operation).copied().unwrap_or_default() < **count)
+        least.get(operation.as_str()).copied().unwrap_or_default() < **count
     };
     let (operation, count) = own
         .by_operation
@@ -262,6 +260,18 @@ fn newest_call(
         .find(more)
         .or_else(|| own.by_operation.iter().max_by_key(|(_, count)| **count))?;
     Some(Call { operation: words::snake(operation), number: *count, ..Call::default() })
+}
+
+/// The fewest launches of each operation; of one that a rank has not launched at all, none.
+fn least<'p>(known: &[(Who, &'p Progress)]) -> BTreeMap<&'p str, u64> {
+    let mut all: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
+    for (operation, count) in known.iter().flat_map(|(_, progress)| &progress.by_operation) {
+        let (fewest, ranks) = all.entry(operation).or_insert((u64::MAX, 0));
+        *fewest = (*fewest).min(*count);
+        *ranks += 1;
+    }
+    let on_all = |ranks: usize, fewest: u64| if ranks < known.len() { 0 } else { fewest };
+    all.into_iter().map(|(name, (fewest, ranks))| (name, on_all(ranks, fewest))).collect()
 }
 
 /// Sends and receives whose other end has not come.

@@ -97,9 +97,9 @@ fn follow(
         }
     };
     let mut found = false;
-    for who in one.absent.iter().chain(&one.unknown) {
+    let absent = one.absent.iter().map(|who| (who, true));
+    for (who, known) in absent.chain(one.unknown.iter().map(|who| (who, false))) {
         found = true;
-        let known = one.absent.contains(who);
         let elsewhere = || who.process.and_then(|process| waits.get(&process));
         match condition(who) {
             Some(end) => {

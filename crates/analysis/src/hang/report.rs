@@ -265,6 +265,7 @@ struct Case<'a> {
     stuck: &'a [&'a Stuck],
     /// The communicator that the verdict is about.
     here: Option<&'a Stuck>,
+    /// Who is to blame, sorted.
     who: &'a [Who],
     end: End,
 }
@@ -292,6 +293,10 @@ impl Case<'_> {
         self.common(report);
     }
 
+    fn names_it(&self, who: &Who) -> bool {
+        self.who.binary_search(who).is_ok()
+    }
+
     fn blamed(&self, who: &Who) -> Blamed {
         let process = who.process.and_then(|at| self.evidence.processes.get(at));
         Blamed {
@@ -311,8 +316,7 @@ impl Case<'_> {
     /// ` all_reduce number 6 …, for which ranks 0-2 waited 41 s`.
     fn wait(&self) -> String {
         let Some(here) = self.here else { return String::new() };
-        let waiting: Vec<&Who> =
-            here.waiting.iter().filter(|who| !self.who.contains(who)).collect();
+        let waiting: Vec<&Who> = here.waiting.iter().filter(|who| !self.names_it(who)).collect();
         match waiting.is_empty() {
             true => call(&here.call),
             false => format!(
@@ -370,8 +374,9 @@ impl Case<'_> {
             What::Datatype => Verdict::OtherType,
             What::Size => Verdict::OtherSize,
         };
-        report.confidence =
-            Some(if here.seen_once { Confidence::Likely } else { Confidence::Certain });
+        // Those of whom nothing is known may be on either side.
+        let is_sure = !here.seen_once && here.unknown.is_empty();
+        report.confidence = Some(if is_sure { Confidence::Certain } else { Confidence::Likely });
         let sides: Vec<String> = differing
             .calls
             .iter()
@@ -435,10 +440,10 @@ impl Case<'_> {
         };
         let wait = match self.here {
             Some(here)
-                if !here.is_message && here.waiting.iter().any(|who| !self.who.contains(who)) =>
+                if !here.is_message && here.waiting.iter().any(|who| !self.names_it(who)) =>
             {
                 let others: Vec<&Who> =
-                    here.waiting.iter().filter(|who| !self.who.contains(who)).collect();
+                    here.waiting.iter().filter(|who| !self.names_it(who)).collect();
                 format!(
                     "; {} waited{} for {} in {}",
                     lower(&self.names(others)),
@@ -606,8 +611,7 @@ impl Case<'_> {
             && !here.unknown.is_empty()
             && !matches!(self.end, End::Unknown)
         {
-            let others: Vec<&Who> =
-                here.unknown.iter().filter(|who| !self.who.contains(who)).collect();
+            let others: Vec<&Who> = here.unknown.iter().filter(|who| !self.names_it(who)).collect();
             if !others.is_empty() {
                 report.missing.push(format!("the files of {}", lower(&self.names(others))));
             }
