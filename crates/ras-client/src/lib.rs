@@ -131,7 +131,7 @@ pub fn status(address: &str, timeout: Duration) -> Result<Report, RasError> {
         other => return Err(asking.strange("when asked for JSON", other)),
     };
     asking.send("VERBOSE STATUS\n", "when asked for its report")?;
-    Ok(Report { bytes: asking.to_end()?, json })
+    Ok(Report { bytes: asking.rest_to_end()?, json })
 }
 
 fn connect(address: &str, deadline: Instant) -> Result<TcpStream, RasError> {
@@ -208,7 +208,7 @@ impl Asking<'_> {
         sent.map_err(|source| self.io(doing, source))
     }
 
-    fn to_end(&mut self) -> Result<Vec<u8>, RasError> {
+    fn rest_to_end(&mut self) -> Result<Vec<u8>, RasError> {
         while self.more("when asked for its report")? > 0 {
             if self.rest.len() > MAX_REPORT_BYTES {
                 return Err(RasError::Large { address: self.address.to_owned() });

@@ -625,8 +625,10 @@ impl Case<'_> {
             };
             report.evidence.push(format!("{communicators}, {} processes in all", report.waiting));
         }
-        if self.here.is_some_and(|one| one.call.waited_ms.is_none())
-            && !report.missing.iter().any(|one| one.contains("RAS"))
+        let source =
+            self.here.and_then(|one| self.evidence.groups.get(one.group)).map(|one| one.source);
+        if source == Some(Source::FlightRecorder)
+            && self.here.is_some_and(|one| one.call.waited_ms.is_none())
         {
             report.missing.push("since when: the times at which the files were written".to_owned());
         }

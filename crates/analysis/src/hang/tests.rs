@@ -13,8 +13,7 @@ type Made = (u64, &'static str, u64, &'static str, &'static str);
 
 const S: u64 = 1_000_000_000;
 
-fn dump(ranks: &[u32], groups: &[(&str, &[u32], &[Made])]) -> Vec<u8> {
-    let _ = ranks;
+fn dump(groups: &[(&str, &[u32], &[Made])]) -> Vec<u8> {
     let config: serde_json::Map<String, Value> = groups
         .iter()
         .map(|(name, list, _)| {
@@ -49,14 +48,14 @@ fn named(report: &HangReport) -> Vec<u32> {
 const DONE: Made = (1, "all_reduce", 64, "Float", "completed");
 const OPEN: Made = (2, "all_reduce", 128, "Float", "scheduled");
 
-fn group<'a>(made: &'a [Made]) -> (&'static str, &'static [u32], &'a [Made]) {
+fn group(made: &[Made]) -> (&'static str, &'static [u32], &[Made]) {
     ("0", &[0, 1, 2, 3], made)
 }
 
 fn four(last: &[Made]) -> Vec<(u32, Vec<u8>)> {
     let mut all: Vec<(u32, Vec<u8>)> =
-        (0..3).map(|rank| (rank, dump(&[], &[group(&[DONE, OPEN])]))).collect();
-    all.push((3, dump(&[], &[group(last)])));
+        (0..3).map(|rank| (rank, dump(&[group(&[DONE, OPEN])]))).collect();
+    all.push((3, dump(&[group(last)])));
     all
 }
 
@@ -84,7 +83,7 @@ fn another_size_type_and_operation() {
         assert_eq!((report.verdict, named(&report)), (expected, vec![3]), "{}", report.sentence);
     }
     // Of two ranks neither is the odd one.
-    let pair = |made: Made| dump(&[], &[("0", &[0, 1], &[DONE, made])]);
+    let pair = |made: Made| dump(&[("0", &[0, 1], &[DONE, made])]);
     let report =
         verdict(&[(0, pair(OPEN)), (1, pair((2, "all_reduce", 256, "Float", "scheduled")))]);
     assert_eq!((report.verdict, named(&report)), (Verdict::OtherSize, vec![0, 1]));
@@ -119,7 +118,7 @@ fn a_rank_without_a_file_is_not_called_dead() {
 
 #[test]
 fn nothing_hangs() {
-    let healthy: Vec<_> = (0..4).map(|rank| (rank, dump(&[], &[group(&[DONE])]))).collect();
+    let healthy: Vec<_> = (0..4).map(|rank| (rank, dump(&[group(&[DONE])]))).collect();
     assert_eq!(verdict(&healthy).verdict, Verdict::NothingWaits);
     // Written a second after the call.
     let mut reader = Reader::default();
@@ -135,10 +134,10 @@ fn nothing_hangs() {
 fn the_chain_is_followed() {
     let open = [(1, "all_reduce", 64, "Float", "scheduled")];
     let report = verdict(&[
-        (0, dump(&[], &[("a", &[0, 1], &open)])),
-        (1, dump(&[], &[("a", &[0, 1], &[]), ("b", &[1, 2], &open)])),
-        (2, dump(&[], &[("b", &[1, 2], &[]), ("c", &[2, 3], &[DONE])])),
-        (3, dump(&[], &[("c", &[2, 3], &[DONE])])),
+        (0, dump(&[("a", &[0, 1], &open)])),
+        (1, dump(&[("a", &[0, 1], &[]), ("b", &[1, 2], &open)])),
+        (2, dump(&[("b", &[1, 2], &[]), ("c", &[2, 3], &[DONE])])),
+        (3, dump(&[("c", &[2, 3], &[DONE])])),
     ]);
     assert_eq!(
         (report.verdict, named(&report)),
@@ -157,8 +156,8 @@ fn the_chain_is_followed() {
 fn ranks_that_wait_for_each_other() {
     let open = [(1, "all_reduce", 64, "Float", "scheduled")];
     let report = verdict(&[
-        (0, dump(&[], &[("a", &[0, 1], &open), ("b", &[0, 1], &[])])),
-        (1, dump(&[], &[("a", &[0, 1], &[]), ("b", &[0, 1], &open)])),
+        (0, dump(&[("a", &[0, 1], &open), ("b", &[0, 1], &[])])),
+        (1, dump(&[("a", &[0, 1], &[]), ("b", &[0, 1], &open)])),
     ]);
     assert_eq!(
         (report.verdict, named(&report)),
@@ -206,7 +205,7 @@ fn reports_of_ras() {
     assert_eq!((report.ranks[0].rank_in_communicator, report.ranks[0].pid), (2, Some(102)));
     assert!(report.confirm.unwrap().contains("py-spy dump --pid 102"));
     // Once is not enough to be certain, and a job that goes on does not hang.
-    let once = by_ras(&[late.clone()]);
+    let once = by_ras(std::slice::from_ref(&late));
     assert_eq!(once.confidence, Some(busbw_core::finding::Confidence::Possible));
     let report = by_ras(&[late, ras(&[Some(8), Some(8), Some(7)], false)]);
     assert_eq!(report.verdict, Verdict::Progressing, "{}", report.sentence);
@@ -227,8 +226,6 @@ fn reports_of_ras() {
 
 #[test]
 fn a_log_tells_who_died() {
-    let log = "/x/agent.py: Root Cause (first observed failure):\n";
-    let _ = log;
     let mut facts = busbw_library_logs::failure::FailureFacts::default();
     let text = "[rank2]:[E1127 05:00:00.0] [PG ID 0 PG GUID 0(default_pg) Rank 0] Watchdog caught collective operation timeout: \
                 WorkNCCL(SeqNum=2, OpType=ALLREDUCE, NumelIn=128, NumelOut=128, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.";
