@@ -217,7 +217,8 @@ impl Written {
             }
             Line::Heartbeat(beat) => self.heartbeat = Some(*beat),
             Line::End(end) => self.finished = end.why == "finished",
-            Line::Process(_) | Line::Steps(_) => {}
+            // Others, and those of a newer plugin, say nothing of who waits.
+            _ => {}
         }
     }
 }
