@@ -10,6 +10,8 @@ pub mod comparison;
 pub mod explain;
 /// What measurements on some hosts let expect on more.
 pub mod extrapolation;
+/// Why a job hangs.
+pub mod hang;
 /// Interfaces that are slow, or that share a link.
 pub mod interfaces;
 /// A machine that a word of the command line names.

@@ -1,5 +1,5 @@
-//! `busbw explain`: reads logs and records, explains them and prints the explanations.
-//! Not the reading (`busbw_logs::import`), and not the rules (`busbw_analysis::explain`).
+//! `busbw explain`: reads logs and records, explains them and prints the explanations; of a job that hangs the verdict.
+//! Not the reading (`busbw_logs::import`, `hang_evidence`), and not the rules (`busbw_analysis`).
 
 use std::{
     io::{self, Write},
@@ -11,12 +11,16 @@ use busbw_core::exit::Exit;
 use busbw_core::{
     environment::{RELAYED, SWEPT},
     printable::Printable,
+    quantity::count,
 };
 
-use crate::{options::ExplainArguments, ready_machines, sources};
-use busbw_analysis::explain::{self, Explanation, Hardware};
+use crate::{hang_evidence::HangEvidence, options::ExplainArguments, ready_machines, sources};
+use busbw_analysis::{
+    explain::{self, Explanation, Hardware},
+    hang::{self, HangReport},
+};
 use busbw_core::exit::ExitError;
-use busbw_logs::import;
+use busbw_logs::import::{self, Entry};
 use busbw_render::answer::{Out, answer, json_line};
 use busbw_runner::request::Summary;
 
@@ -41,16 +45,27 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
         let text = "--machine - and the log cannot both be stdin: name a file for one of them";
         return Err(ExitError::new(Exit::Usage, text).into());
     }
-    let sources = sources::find(&arguments.sources)?;
+    let mut hang = HangEvidence::default();
+    let mut exit = Exit::Ok;
+    if let Some(address) = &arguments.ras {
+        exit = hang.ask_ras(address);
+    }
+    // RAS alone is enough to explain.
+    let named = match (&arguments.ras, arguments.sources.is_empty()) {
+        (Some(_), true) => Vec::new(),
+        _ => sources::find(&arguments.sources)?,
+    };
+    let sources = hang.take(&named, &mut exit);
     let hardware = Hardware::read(arguments.machine.as_deref(), arguments.nodes)
         .map_err(|e| ExitError::new(Exit::Usage, e.to_string()))?;
     let mut runs = Vec::new();
-    let mut exit = Exit::Ok;
     let mut refused = Vec::new();
-    for source in &sources {
+    let mut left_out = 0_u64;
+    for Entry { path: source, found } in &sources {
         match import::read_path(source) {
             Ok(read) => {
                 remark(source, &read.lines);
+                hang.logs(source, &read.measurements);
                 for run in read.measurements {
                     match hardware.refuses(&run) {
                         Some(why) => refused.push(format!("{}: {why}", source.display())),
@@ -58,20 +73,54 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
                     }
                 }
             }
+            // A folder has files of other programs, too.
+            Err(_) if *found => left_out += 1,
             Err(e) => {
                 let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {e}");
                 exit = Exit::Usage;
             }
         }
     }
+    if left_out > 0 {
+        let text =
+            format!("{} of the folders cannot be read as logs or dumps", count(left_out, "file"));
+        let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
+    }
     refused.dedup();
     for why in &refused {
         let _ = writeln!(Printable::new(io::stderr(), false), "busbw: --nodes: {why}");
         exit = Exit::Usage;
     }
+    let verdict = hang.judge();
+    if verdict.is_none() && runs.is_empty() && exit == Exit::Ok {
+        let text = "nothing that was named can be read as a log, a record or a dump";
+        return Err(ExitError::new(Exit::Usage, text).into());
+    }
     let explanations = explain::explain(runs, &hardware);
-    answer(|out, colour| print(out, &explanations, arguments, colour))?;
+    answer(|out, colour| {
+        if let Some(verdict) = &verdict {
+            print_hang(out, verdict, arguments, colour)?;
+        }
+        // Without a file there is nothing else to say.
+        match explanations.is_empty() && verdict.is_some() {
+            true => Ok(()),
+            false => print(out, &explanations, arguments, colour),
+        }
+    })?;
     Ok(exit)
+}
+
+fn print_hang(
+    out: &mut Out,
+    verdict: &HangReport,
+    arguments: &ExplainArguments,
+    colour: bool,
+) -> io::Result<()> {
+    match arguments {
+        ExplainArguments { json: true, .. } => json_line(out, verdict),
+        ExplainArguments { markdown: true, .. } => hang::print_markdown(out, verdict),
+        _ => hang::print(out, verdict, arguments.verbose, colour),
+    }
 }
 
 fn print(

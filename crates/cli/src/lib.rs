@@ -11,6 +11,7 @@ mod copy_command;
 mod doctor_command;
 mod explain_command;
 mod fabric_source;
+mod hang_evidence;
 mod host_resources;
 mod import_command;
 /// Ranks started by us somewhere else.

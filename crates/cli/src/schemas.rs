@@ -17,6 +17,7 @@ pub struct Schema {
 #[rustfmt::skip]
 pub const SCHEMAS: &[Schema] = &[
     Schema { name: "explain", of: "a line of busbw explain --json", packed: deflated!("../../docs/schemas/explain.json") },
+    Schema { name: "hang", of: "the first line of busbw explain --json on a job that hangs", packed: deflated!("../../docs/schemas/hang.json") },
     Schema { name: "record", of: "a line of a record: --record, and --json of benchmarks", packed: deflated!("../../docs/schemas/record.json") },
     Schema { name: "import", of: "a line of busbw import --json", packed: deflated!("../../docs/schemas/import.json") },
     Schema { name: "compare", of: "busbw compare --json", packed: deflated!("../../docs/schemas/compare.json") },

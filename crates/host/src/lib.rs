@@ -12,6 +12,8 @@ pub mod in_use;
 pub mod machine;
 /// Whether several processes' kernels run side by side on a GPU.
 pub mod mps;
+/// What became of a process.
+pub mod process_state;
 /// Nodes as files, for tests.
 #[cfg(any(test, feature = "recorded"))]
 #[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]

@@ -26,6 +26,7 @@ mod traceback;
 pub use advice::{confirm, remedy};
 pub use incident::{Details, Ending, FailureFacts, Incident, ProcessExit, Progress};
 pub use kind::{Causality, Kind};
+pub use naming::ranks;
 pub use sentence::sentence;
 
 use std::{collections::BTreeMap, sync::LazyLock};

@@ -9,3 +9,5 @@ pub mod failure;
 pub mod mpi;
 /// What NCCL and RCCL say of themselves.
 pub mod nccl;
+/// What NCCL's RAS reports of a job.
+pub mod ras;

@@ -2,6 +2,9 @@
 //! Not what a measurement means (`busbw-analysis`).
 #![forbid(unsafe_code)]
 
+mod flight_recorder;
+/// What files tell of a job that hangs.
+pub mod hang;
 /// What others wrote.
 pub mod import;
 /// What was measured, whoever wrote it down.

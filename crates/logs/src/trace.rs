@@ -13,7 +13,6 @@ mod flight_recorder;
 mod inspector;
 mod job;
 mod nccl_log;
-mod pickle;
 mod reader;
 mod record;
 mod sizes;

@@ -71,10 +71,13 @@ pub struct DoctorArguments {
 /// Options of `busbw explain`.
 #[derive(Debug, Clone, Args)]
 pub struct ExplainArguments {
-    /// Logs of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, records, ids of runs; `-` is stdin; without one,
-    /// what is piped in, else the newest run
-    #[arg(value_name = "LOG|RECORD")]
+    /// Logs of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, records, ids of runs; of a job that hangs flight-recorder
+    /// dumps and files of busbw's profiler, or their folder; `-` is stdin; without one, what is piped in, else the newest run
+    #[arg(value_name = "LOG|RECORD|DUMP")]
     pub sources: Vec<PathBuf>,
+    /// Ask NCCL's RAS of a job that hangs; it is only read [RAS listens at localhost:28028, or at NCCL_RAS_ADDR]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub ras: Option<String>,
     /// The machine: a ready machine's name, or any file that busbw topo reads; `-` is stdin [default: what the record or
     /// the log tells]
     #[arg(long, value_name = "NAME|FILE")]
@@ -83,7 +86,7 @@ pub struct ExplainArguments {
     #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub nodes: Option<usize>,
     /// List the ready machines that --machine knows, with the source of their figures, and explain nothing
-    #[arg(long, conflicts_with_all = ["sources", "machine", "nodes", "verbose"])]
+    #[arg(long, conflicts_with_all = ["sources", "machine", "nodes", "verbose", "ras"])]
     pub list_machines: bool,
     /// Say everything: every finding with its evidence, what was assumed and what is missing
     #[arg(short, long, conflicts_with = "json")]

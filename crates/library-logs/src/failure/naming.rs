@@ -21,7 +21,7 @@ pub(super) fn who(incident: &Incident) -> String {
 }
 
 /// `Rank 3`, `Ranks 0 and 1`, `Ranks 0-7 and 12`.
-pub(super) fn ranks(ranks: &BTreeSet<u32>) -> String {
+pub fn ranks(ranks: &BTreeSet<u32>) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for rank in ranks {
         match runs.last_mut() {

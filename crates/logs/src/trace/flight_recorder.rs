@@ -1,86 +1,27 @@
-//! Dumps of PyTorch's flight recorder, a file for each rank: pickle, or JSON.
-//! Not its stack traces, and not which rank hangs (PyTorch's `torchfrtrace`).
+//! The calls in dumps of PyTorch's flight recorder, a file for each rank, as a trace.
+//! Not the files' form (`crate::flight_recorder`), and not which rank hangs (`crate::hang`).
 //!
-//! Formats: PyTorch, torch/csrc/distributed/c10d/FlightRecorderDetail.hpp (version 2.10 of 2.15.0; 2.x since 2.4), names of
-//! operations: ProcessGroupNCCL.cpp and torch/distributed/flight_recorder/components/types.py. Sizes are those of tensors: of
+//! Names of operations: PyTorch, ProcessGroupNCCL.cpp and torch/distributed/flight_recorder/components/types.py. Sizes are those of tensors: of
 //! a scatter, both fields may be empty on ranks that are not the root. From 2.7 on the parts of a coalesced group are entries,
 //! and one `coalesced` with the same number ends them.
 
 use std::collections::{HashMap, HashSet};
 
-use busbw_core::{Collective, DataType};
-use serde::Deserialize;
-
 use super::collected::Collected;
 use super::exchange::{Exchange, Outcome, Part};
 use super::job::{Kind, Reported, Same};
-use super::{call::Operation, pickle, sizes};
-
-/// A dump, as far as it is used.
-#[derive(Debug, Deserialize)]
-pub(super) struct Dump {
-    version: String,
-    #[serde(default)]
-    pg_config: HashMap<String, Group>,
-    #[serde(default)]
-    entries: Vec<Entry>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Group {
-    /// `[0, 1]`
-    ranks: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Entry {
-    process_group: (String, String),
-    #[serde(default)]
-    collective_seq_id: i64,
-    #[serde(default)]
-    p2p_seq_id: i64,
-    #[serde(default)]
-    is_p2p: bool,
-    profiling_name: String,
-    time_created_ns: Option<i64>,
-    duration_ms: Option<f64>,
-    #[serde(default)]
-    input_sizes: Vec<Vec<i64>>,
-    #[serde(default)]
-    input_dtypes: Vec<String>,
-    #[serde(default)]
-    output_sizes: Vec<Vec<i64>>,
-    #[serde(default)]
-    output_dtypes: Vec<String>,
-}
-
-/// Reads a dump as pickle or, from a `{`, as JSON.
-///
-/// # Errors
-/// What is wrong with it, in words.
-pub(super) fn parse(bytes: &[u8]) -> Result<Dump, String> {
-    let dump: Dump = match bytes.trim_ascii_start().first() {
-        Some(b'{') => serde_json::from_slice(bytes).map_err(|error| error.to_string())?,
-        _ => pickle::from_slice(bytes).map_err(|error| error.to_string())?,
-    };
-    match dump.version.split('.').next() {
-        // Minor versions add fields, major ones change them (FlightRecorderDetail.hpp).
-        Some("1" | "2") => Ok(dump),
-        _ => Err(format!("it has version {}; this busbw reads up to 2", dump.version)),
-    }
-}
+use super::{call::Operation, sizes};
+use crate::flight_recorder::{Dump, Entry};
+use busbw_core::{Collective, DataType};
 
 /// Takes the calls of the dump in the file `name`.
 pub(super) fn read(dump: &Dump, name: &str, collected: &mut Collected) {
     let Some(reporter) = collected.reporter(name) else { return };
     let names: HashSet<&str> =
         dump.entries.iter().map(|one| one.process_group.0.as_str()).collect();
-    let alone = names.len() == 1 && dump.pg_config.len() == 1;
     let mut groups: HashMap<&str, Option<(usize, u32)>> = HashMap::new();
     for name in names {
-        // Gloo's own group is called "" there and "0" in its entries.
-        let only = || dump.pg_config.values().next().filter(|_| alone);
-        let ranks = dump.pg_config.get(name).or_else(only).map(|group| ranks(&group.ranks));
+        let ranks = dump.group(name).map(|group| ranks(&group.ranks));
         let known = ranks.filter(|(count, _)| *count > 0).and_then(|(count, listed)| {
             // Ranks count their groups for themselves: the same name may be other ranks' elsewhere.
             let at = collected.communicator(&format!("{name} of ranks {listed}"), count)?;
@@ -202,8 +143,8 @@ impl Walk<'_> {
                 reporter: self.reporter,
                 rank: None,
                 root: None,
-                at_us: entry.at_us(),
-                took_us: entry.took_us(),
+                at_us: at_us(entry),
+                took_us: took_us(entry),
                 same,
             });
         }
@@ -229,8 +170,8 @@ impl Walk<'_> {
             peer,
             bytes,
             datatype: Some(datatype),
-            at_us: entry.at_us(),
-            took_us: entry.took_us(),
+            at_us: at_us(entry),
+            took_us: took_us(entry),
         };
         let number = entry.p2p_seq_id;
         let belongs = |open: &Together| {
@@ -286,15 +227,13 @@ impl Walk<'_> {
     }
 }
 
-impl Entry {
-    fn at_us(&self) -> Option<f64> {
-        // Two of them are subtracted: an f64 holds microseconds since 1970 to a quarter of one.
-        self.time_created_ns.map(|ns| ns as f64 / 1e3)
-    }
+fn at_us(entry: &Entry) -> Option<f64> {
+    // Two of them are subtracted: an f64 holds microseconds since 1970 to a quarter of one.
+    entry.time_created_ns.map(|ns| ns as f64 / 1e3)
+}
 
-    fn took_us(&self) -> Option<f64> {
-        self.duration_ms.map(|ms| ms * 1e3).filter(|us| us.is_finite() && *us >= 0.0)
-    }
+fn took_us(entry: &Entry) -> Option<f64> {
+    entry.duration_ms.map(|ms| ms * 1e3).filter(|us| us.is_finite() && *us >= 0.0)
 }
 
 /// The collective of a name, and whether its tensors are one call each.

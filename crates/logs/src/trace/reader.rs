@@ -13,10 +13,9 @@ use super::call::{Trace, TraceSource};
 use super::collected::Collected;
 use super::inspector::Inspector;
 use super::{flight_recorder, nccl_log::Log, record};
+use crate::flight_recorder::{Dump, MAX_DUMP_BYTES, is_dump};
 use crate::import::{self, ImportError, lines};
 
-/// The largest dump of a flight recorder, bytes: it is held in memory as a whole.
-const MAX_DUMP_BYTES: u64 = 256 << 20;
 /// Bytes at the beginning of a file by which it is recognised.
 const HEAD_BYTES: u64 = 1 << 16;
 /// Why text is no trace.
@@ -138,7 +137,7 @@ impl Reader {
                 if bytes.len() as u64 > MAX_DUMP_BYTES {
                     return Err(damaged(format!("it has more than {MAX_DUMP_BYTES} bytes")));
                 }
-                let dump = flight_recorder::parse(&bytes).map_err(damaged)?;
+                let dump = Dump::parse(&bytes).map_err(damaged)?;
                 flight_recorder::read(&dump, name, &mut self.collected);
             }
             TraceSource::Record => {
@@ -201,11 +200,10 @@ fn recognise(head: &[u8]) -> Result<TraceSource, String> {
         [b'{', ..] => {
             let inspector =
                 ["\"coll_perf\"", "\"p2p_perf\"", "\"inspector_output_format_version\""];
-            let recorder = ["\"pg_config\"", "\"comm_lib_version\"", "\"profiling_name\""];
             let sweep = "\"sweep_schema\"";
             match () {
                 () if inspector.iter().any(|word| has(word)) => Ok(TraceSource::Inspector),
-                () if recorder.iter().any(|word| has(word)) => Ok(TraceSource::FlightRecorder),
+                () if is_dump(head) => Ok(TraceSource::FlightRecorder),
                 () if has(sweep) || has("\"kind\":\"run\"") || has("{\"run\":") => {
                     Ok(TraceSource::Record)
                 }

@@ -1,5 +1,5 @@
 //! Dumps of PyTorch's flight recorder as a trace: real ones of two ranks over Gloo, and made-up ones of NCCL's names.
-//! Not pickle itself (`super::super::pickle`).
+//! Not pickle itself (`crate::flight_recorder::pickle`).
 
 use serde_json::{Value, json};
 

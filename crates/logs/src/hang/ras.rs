@@ -1,0 +1,108 @@
+//! Reports of NCCL's RAS as evidence.
+//! Not their form (`busbw_library_logs::ras`).
+
+use std::collections::{BTreeMap, HashMap};
+
+use busbw_library_logs::ras::RasReport;
+
+use super::evidence::{Condition, Evidence, Group, Member, Progress, Source};
+use super::watch::hash;
+
+/// What is known of the reports so far: the second one of a job shows whether it goes on.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    groups: HashMap<String, usize>,
+}
+
+impl Reports {
+    /// Takes a report.
+    pub(super) fn take(&mut self, report: &RasReport, name: &str, evidence: &mut Evidence) {
+        if report.communicators.is_empty() {
+            evidence.remark(format!("{name}: RAS knows no communicator"));
+        }
+        if report.ras.timeouts_count > 0 {
+            let count = report.ras.timeouts_count;
+            evidence.remark(format!("{name}: {count} answers did not reach RAS in time"));
+        }
+        for one in &report.communicators {
+            let id = one.id();
+            let before = self.groups.get(&id).copied();
+            let mut progressed = before.map(|_| false);
+            let mut members = BTreeMap::new();
+            for rank in &one.ranks {
+                if !evidence.has_room() {
+                    return;
+                }
+                let process = match evidence.of_member(&hash(&one.hash), rank.rank) {
+                    Some(known) => known,
+                    None => evidence.of_pid(&rank.host, rank.pid, None),
+                };
+                evidence.is_member(&hash(&one.hash), rank.rank, process);
+                let by_operation = rank.collective_counts.clone();
+                let entered =
+                    by_operation.values().fold(0, |all: u64, one| all.saturating_add(*one));
+                let earlier = before
+                    .and_then(|at| {
+                        evidence.groups.get(at)?.members.get(&rank.rank)?.progress.as_ref()
+                    })
+                    .map(|progress| progress.entered);
+                if earlier.is_some_and(|earlier| earlier < entered) {
+                    progressed = Some(true);
+                }
+                if rank.status.async_error != 0 && rank.status.async_error != IN_PROGRESS {
+                    evidence.remark(format!(
+                        "{name}: rank {} of communicator {} met an error in the background (ncclResult_t {})",
+                        rank.rank, one.hash, rank.status.async_error
+                    ));
+                }
+                let progress =
+                    Progress { entered, by_operation, counts_only: true, ..Progress::default() };
+                members.insert(rank.rank, Member { process, progress: Some(progress) });
+            }
+            for rank in &one.missing_ranks {
+                if !evidence.has_room() {
+                    return;
+                }
+                let process = match evidence.of_member(&hash(&one.hash), rank.rank) {
+                    Some(known) => known,
+                    None => evidence.of_pid(&rank.host, rank.pid, None),
+                };
+                let condition = match (rank.status.considered_dead, rank.status.unresponsive) {
+                    (true, _) => Condition::Died(
+                        "RAS has given it up: it gave no answer for a minute".to_owned(),
+                    ),
+                    (_, true) => Condition::Stopped("it does not answer RAS".to_owned()),
+                    _ => Condition::Unknown,
+                };
+                if let Some(known) = evidence.processes.get_mut(process) {
+                    known.becomes(condition);
+                }
+                members.entry(rank.rank).or_insert(Member { process, progress: None });
+            }
+            let group = Group {
+                source: Source::Ras,
+                name: format!("communicator {}", one.hash),
+                id: id.clone(),
+                ranks: Some(one.size).filter(|size| *size > 0),
+                members,
+                progressed,
+            };
+            match before.and_then(|at| evidence.groups.get_mut(at)) {
+                Some(known) => {
+                    let ever = known.progressed == Some(true);
+                    *known = group;
+                    if ever {
+                        known.progressed = Some(true);
+                    }
+                }
+                None => {
+                    self.groups.insert(id, evidence.groups.len());
+                    evidence.groups.push(group);
+                }
+            }
+        }
+    }
+}
+
+/// `ncclInProgress` of nccl.h.
+const IN_PROGRESS: i64 = 7;
