@@ -7,7 +7,7 @@ BUILDS = bool(os.environ["DEFAULT"])
 LIMIT_S = 300
 # What a command may need that CI has not. Readers see the same words behind the command.
 NEEDS = re.compile(
-    r"needs ((?:(?:a|two|four|eight) )?GPUs?|a record of GPUs|two hosts|a running job|Slurm|Kubernetes|GitHub|torchrun"
+    r"needs ((?:(?:a|two|four|eight) )?GPUs?|a record of GPUs|two hosts|a running job|dumps of PyTorch's flight recorder|a job's files|Slurm|Kubernetes|GitHub|torchrun"
     r"|a container engine|a tuner's file|an interrupted tuning|a download|root|man|your program|that plugin|half an hour|a quarter of an hour)\b"
 )
 # Exit code 1 of these is an answer, not a failure.

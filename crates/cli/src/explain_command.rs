@@ -58,7 +58,8 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
     let sources = hang.take(&named, &mut exit);
     let hardware = Hardware::read(arguments.machine.as_deref(), arguments.nodes)
         .map_err(|e| ExitError::new(Exit::Usage, e.to_string()))?;
-    let mut runs = Vec::new();
+    // What tells of a hang may tell how fast the job was, too.
+    let mut runs: Vec<_> = named.iter().flat_map(|path| import::watched(path)).collect();
     let mut refused = Vec::new();
     let mut left_out = 0_u64;
     for Entry { path: source, found } in &sources {

@@ -31,7 +31,7 @@ mod wrapped;
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader},
+    io::{self, BufRead, BufReader, Read},
     path::Path,
 };
 
@@ -205,6 +205,23 @@ pub fn read_path(path: &Path) -> Result<Imported, ImportError> {
         return Ok(Imported { measurements: of_a_job, lines: Lines::default() });
     }
     gathered(|each| each_of(path, each))
+}
+
+/// The runs that files of busbw's profiler hold: those of a folder together, or one process's. None where there is no such
+/// file.
+pub fn watched(path: &Path) -> Vec<Measurement> {
+    if path.is_dir() {
+        return watch::of_folder(path);
+    }
+    // Another file may be large, or never end.
+    let mut head = [0; watch::HEAD.len()];
+    let begins =
+        |file: &mut File| file.read_exact(&mut head).is_ok() && head == *watch::HEAD.as_bytes();
+    if !path.is_file() || !File::open(path).as_mut().is_ok_and(begins) {
+        return Vec::new();
+    }
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    watch::of_text(&text, &path.display().to_string()).unwrap_or_default()
 }
 
 /// Passes every run of a file, or of stdin for `-`, to `each_run` as soon as it is complete.

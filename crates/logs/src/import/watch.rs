@@ -13,6 +13,9 @@ use busbw_watch_file::WatchFile;
 use super::ImportError;
 use crate::measurement::{Device, Form, Known, Measurement, Memory, Row, Source, Test};
 
+/// How every such file begins.
+pub(super) const HEAD: &str = "{\"kind\":\"process\"";
+
 /// The runs of the text of one process's file.
 ///
 /// # Errors
