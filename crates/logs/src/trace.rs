@@ -1,5 +1,5 @@
 //! The collectives that a job called, as its libraries wrote them down: NCCL's log, NCCL Inspector's files, PyTorch's
-//! flight recorder, busbw's own records.
+//! flight recorder, busbw's profiler and its own records.
 //! Not a measurement (`measurement`), and not what a search makes of it (`busbw-tune`).
 //!
 //! What several ranks report of one call counts once. Nothing is guessed: what cannot be told is left out with a reason,
@@ -13,6 +13,7 @@ mod flight_recorder;
 mod inspector;
 mod job;
 mod nccl_log;
+mod profiler;
 mod reader;
 mod record;
 mod sizes;

@@ -9,7 +9,7 @@ use crate::{Group, Interruption, Job, Peer, Reason, SlowBy, SlowPath, Straggler,
 /// What stands out in a job, the worst kinds first.
 pub(crate) fn findings(view: &View, job: &Job) -> Vec<Finding> {
     let mut findings = Vec::new();
-    findings.extend(job.peers.iter().filter_map(|peer| hanging(peer)));
+    findings.extend(job.peers.iter().filter_map(hanging));
     findings.extend(view.interruptions.iter().map(|one| stood_still(job, one)));
     findings.extend(view.stragglers.iter().map(|one| late(job, one)));
     findings.extend(view.slow_paths.iter().map(|one| slow(job, one)));

@@ -85,7 +85,7 @@ pub struct TuneArguments {
         long_help = "Keep the state, the result and the records of all launches in this folder [default: the state alone, in the data folder]"
     )]
     pub record: Option<PathBuf>,
-    /// Weigh sizes as a job calls them: NCCL's log (COLL), Inspector's files, flight-recorder dumps, records [default: all alike]
+    /// Weigh sizes as a job calls them: NCCL's log (COLL), Inspector's or our profiler's files, flight-recorder dumps, records [default: all alike]
     #[arg(long, value_name = "FILES")]
     pub trace: Vec<PathBuf>,
     /// Measure such a job's calls without the job, under the defaults and under --with [default: tune]

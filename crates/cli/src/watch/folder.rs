@@ -20,6 +20,9 @@ const MOST_FILES: usize = 20_000;
 /// The most bytes of one file: the profiler writes half of that.
 const MOST_BYTES: u64 = 64 << 20;
 
+/// Files by their names.
+type Files = Vec<(String, WatchFile)>;
+
 /// The files of a job, with what was read of them.
 pub(super) struct Folder {
     sources: Vec<PathBuf>,
@@ -57,7 +60,7 @@ impl Folder {
     ///
     /// # Errors
     /// A folder cannot be listed.
-    pub(super) fn read(&mut self) -> Result<(Vec<(String, WatchFile)>, Vec<String>)> {
+    pub(super) fn read(&mut self) -> Result<(Files, Vec<String>)> {
         let mut refused = Vec::new();
         let paths = self.paths()?;
         self.read.retain(|path, _| paths.contains(path));

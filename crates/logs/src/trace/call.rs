@@ -37,6 +37,8 @@ pub enum TraceSource {
     Inspector,
     /// A dump of PyTorch's flight recorder.
     FlightRecorder,
+    /// The JSON lines of busbw's profiler.
+    Profiler,
     /// busbw's record: each row of its table is a call.
     Record,
 }
@@ -48,6 +50,7 @@ impl TraceSource {
             TraceSource::NcclLog => "NCCL's log",
             TraceSource::Inspector => "NCCL Inspector's file",
             TraceSource::FlightRecorder => "a dump of PyTorch's flight recorder",
+            TraceSource::Profiler => "a file of busbw's profiler",
             TraceSource::Record => "a record of busbw",
         }
     }

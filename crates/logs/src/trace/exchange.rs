@@ -5,7 +5,11 @@ use std::collections::HashSet;
 
 use busbw_core::{Collective, DataType};
 
-use super::job::Kind;
+use super::{
+    call::Operation,
+    collected::Collected,
+    job::{Kind, Reported, Same},
+};
 
 /// The most sends, and the most receives, of a rank that are single messages although they were made together: a stage of a
 /// pipeline sends to and receives from the stages before and behind it.
@@ -46,6 +50,52 @@ impl Exchange {
     /// Whether this one cannot belong to it: it has that end already, or is full.
     pub(super) fn is_closed_to(&self, part: Part) -> bool {
         self.ends.contains(&(part.is_send, part.peer)) || self.parts.len() >= MAX_PARTS
+    }
+
+    /// Hands on what was put together: one exchange of all ranks, messages, or what is left out.
+    pub(super) fn hand_on(
+        &mut self,
+        (rank, ranks): (u32, u32),
+        (communicator, reporter): (usize, usize),
+        collected: &mut Collected,
+    ) {
+        let report = |kind: Kind, part: &Part, same: Same| Reported {
+            kind,
+            communicator,
+            reporter,
+            rank: Some(rank),
+            root: None,
+            at_us: part.at_us,
+            took_us: part.took_us,
+            same,
+        };
+        match self.close(ranks, false) {
+            None => {}
+            Some(Outcome::Whole(kind, part)) => {
+                collected.add(&report(kind, &part, Same::NthExchange));
+            }
+            Some(Outcome::Several(calls)) => collected.leave_out(
+                "sends and receives that may belong together, but not to and from every rank",
+                calls,
+            ),
+            Some(Outcome::Messages(parts)) => {
+                for part in &parts {
+                    let kind = Kind {
+                        operation: Operation::Message,
+                        datatype: None,
+                        bytes: part.bytes,
+                        redop: None,
+                    };
+                    let (from, to) = match part.is_send {
+                        true => (rank, part.peer),
+                        false => (part.peer, rank),
+                    };
+                    let (from, to) = (Some(from), Some(to));
+                    let same = Same::Message { from, to, is_send: part.is_send };
+                    collected.add(&report(kind, part, same));
+                }
+            }
+        }
     }
 
     pub(super) fn push(&mut self, part: Part) {

@@ -11,9 +11,9 @@ use std::collections::HashMap;
 use serde::Deserialize;
 
 use super::collected::Collected;
-use super::exchange::{Exchange, Outcome, Part};
+use super::exchange::{Exchange, Part};
 use super::job::{Kind, Reported, Same};
-use super::{call::Operation, nccl_log, sizes};
+use super::{nccl_log, sizes};
 
 /// The most ranks of communicators whose messages are looked at.
 const MAX_VIEWS: usize = 1 << 14;
@@ -178,11 +178,11 @@ impl Inspector {
         }
         let Some((_, exchange)) = self.exchanges.get_mut(&at) else { return };
         if exchange.is_closed_to(part) {
-            close(exchange, &header, at, collected);
+            exchange.hand_on((header.rank, header.n_ranks), at, collected);
         }
         exchange.push(part);
         if exchange.is_whole(header.n_ranks) {
-            close(exchange, &header, at, collected);
+            exchange.hand_on((header.rank, header.n_ranks), at, collected);
         }
     }
 
@@ -190,7 +190,7 @@ impl Inspector {
     pub(super) fn finish(mut self, collected: &mut Collected) {
         for at in &self.order {
             if let Some((header, exchange)) = self.exchanges.get_mut(at) {
-                close(exchange, header, *at, collected);
+                exchange.hand_on((header.rank, header.n_ranks), *at, collected);
             }
         }
     }
@@ -222,49 +222,4 @@ fn collective_call(
         took_us: call.coll_exec_time_us,
         same: Same::Number { lane: Some(collective), number: call.coll_sn, part: 0 },
     })
-}
-
-fn close(
-    exchange: &mut Exchange,
-    header: &Header,
-    (communicator, reporter): (usize, usize),
-    collected: &mut Collected,
-) {
-    let report = |kind: Kind, part: &Part, same: Same| Reported {
-        kind,
-        communicator,
-        reporter,
-        rank: Some(header.rank),
-        root: None,
-        at_us: part.at_us,
-        took_us: part.took_us,
-        same,
-    };
-    match exchange.close(header.n_ranks, false) {
-        None => {}
-        Some(Outcome::Whole(kind, part)) => {
-            collected.add(&report(kind, &part, Same::NthExchange));
-        }
-        Some(Outcome::Several(calls)) => collected.leave_out(
-            "sends and receives that may belong together, but not to and from every rank",
-            calls,
-        ),
-        Some(Outcome::Messages(parts)) => {
-            for part in &parts {
-                let kind = Kind {
-                    operation: Operation::Message,
-                    datatype: None,
-                    bytes: part.bytes,
-                    redop: None,
-                };
-                let (from, to) = match part.is_send {
-                    true => (header.rank, part.peer),
-                    false => (part.peer, header.rank),
-                };
-                let (from, to) = (Some(from), Some(to));
-                let same = Same::Message { from, to, is_send: part.is_send };
-                collected.add(&report(kind, part, same));
-            }
-        }
-    }
 }

@@ -12,7 +12,7 @@ use thiserror::Error;
 use super::call::{Trace, TraceSource};
 use super::collected::Collected;
 use super::inspector::Inspector;
-use super::{flight_recorder, nccl_log::Log, record};
+use super::{flight_recorder, nccl_log::Log, profiler, record};
 use crate::flight_recorder::{Dump, MAX_DUMP_BYTES, is_dump};
 use crate::import::{self, ImportError, lines};
 
@@ -34,7 +34,7 @@ pub enum TraceError {
     },
     /// A file of another form.
     #[error(
-        "{name} has no calls of a job: {why}. A trace is NCCL's log (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL), NCCL Inspector's files, dumps of PyTorch's flight recorder, or a record of busbw"
+        "{name} has no calls of a job: {why}. A trace is NCCL's log (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL), NCCL Inspector's files, dumps of PyTorch's flight recorder, files of busbw's profiler, or a record of busbw"
     )]
     Strange {
         /// Its name.
@@ -140,6 +140,14 @@ impl Reader {
                 let dump = Dump::parse(&bytes).map_err(damaged)?;
                 flight_recorder::read(&dump, name, &mut self.collected);
             }
+            TraceSource::Profiler => {
+                let mut bytes = Vec::new();
+                from.take(MAX_DUMP_BYTES + 1).read_to_end(&mut bytes).map_err(fail)?;
+                if bytes.len() as u64 > MAX_DUMP_BYTES {
+                    return Err(strange(name, format!("it has more than {MAX_DUMP_BYTES} bytes")));
+                }
+                profiler::read(&bytes, &mut self.collected).map_err(|why| strange(name, why))?;
+            }
             TraceSource::Record => {
                 for run in import::read(from, name)?.measurements {
                     record::read(&run, &mut self.collected);
@@ -204,6 +212,7 @@ fn recognise(head: &[u8]) -> Result<TraceSource, String> {
             match () {
                 () if inspector.iter().any(|word| has(word)) => Ok(TraceSource::Inspector),
                 () if is_dump(head) => Ok(TraceSource::FlightRecorder),
+                () if has("\"kind\":\"process\"") => Ok(TraceSource::Profiler),
                 () if has(sweep) || has("\"kind\":\"run\"") || has("{\"run\":") => {
                     Ok(TraceSource::Record)
                 }
