@@ -24,14 +24,14 @@ END
 }
 set -uo pipefail
 cd "$(dirname "$0")/.."
-seeds=0:20 queues= congestion=cubic queue=100000 busbw=${BUSBW:-}
+short= seeds=0:20 queues= congestion=cubic queue=100000 busbw=${BUSBW:-}
 while [ $# -gt 0 ]; do
   case $1 in
     --seeds) seeds=$2 && shift ;;
     --queues) queues=$2 && shift ;;
     --congestion) congestion=$2 && shift ;;
     --queue) queue=$2 && shift ;;
-    --short) seeds=1:2 queues=flow ;;
+    --short) short=yes seeds=1:2 queues=flow ;;
     --busbw) busbw=$2 && shift ;;
     --help | -h) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
@@ -49,6 +49,15 @@ if [ -z "$busbw" ]; then
   busbw=${CARGO_TARGET_DIR:-target}/release/busbw
 fi
 
+# beyond SEED: a case is off by more than 10 %. In CI, where other work may take the processors, one whose sender ran late is no
+# measurement.
+beyond() {
+  if [ -n "$short" ] && [ "$(late "$work/measured")" -gt "$most_late_us" ]; then
+    echo "waived  case $1: the sender ran late in five runs: the processors were measured"
+  else
+    judged=1
+  fi
+}
 # Microseconds, 99th percentile.
 late() { python3 -c 'import json, sys; print(round(json.load(open(sys.argv[1]))["late_ms_p99"] * 1000))' "$1"; }
 most_late_us=20000
@@ -75,7 +84,7 @@ cases() {
       continue
     fi
     tee -a "$work/lines" <"$work/line"
-    if [ "$1" = flow ] && ! awk '{d = $9; if (d < 0) d = -d; exit !(d <= 10)}' "$work/line"; then judged=1; fi
+    [ "$1" != flow ] || awk '{d = $9; if (d < 0) d = -d; exit !(d <= 10)}' "$work/line" || beyond "$seed"
   done
   [ -s "$work/lines" ] && python3 tests/fabric/judge.py total <"$work/lines"
 }
