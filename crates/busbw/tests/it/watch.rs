@@ -93,6 +93,17 @@ fn what_is_no_job_is_refused() {
     assert!(text(&output.stderr).contains("--pid 1: no file is of that process"), "{output:?}");
 }
 
+#[test]
+fn ranks_are_no_launches() {
+    let output = Command::new(env!("CARGO_BIN_EXE_busbw"))
+        .arg("compare")
+        .args([job("late"), job("healthy")])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(text(&output.stderr).contains("no launches of their own"), "{output:?}");
+}
+
 /// A torn file, one of another version and one that is no text do not hide the others.
 #[test]
 fn damaged_files_are_named() {

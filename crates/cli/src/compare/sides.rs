@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use busbw_analysis::comparison::{Repeated, Sameness, Side, distinct};
-use busbw_logs::measurement::Measurement;
+use busbw_logs::measurement::{Form, Measurement};
 use serde::Serialize;
 
 use crate::compare::duplicate_files::Copies;
@@ -93,6 +93,13 @@ pub(super) fn resolve(arguments: &CompareArguments) -> Result<Vec<Source>> {
         words.extend(found);
     }
     let mut sources: Vec<Source> = words.iter().map(|word| read(word)).collect::<Result<_>>()?;
+    let of_a_job = |source: &&Source| source.runs.iter().any(|run| run.source.form == Form::Watch);
+    if let Some(source) = sources.iter().find(of_a_job) {
+        bail!(
+            "{}: files of busbw's profiler are of one job, whose ranks and communicators are no launches of their own: busbw watch --against RUN holds a job against a run",
+            source.side.name
+        );
+    }
     if let Some(name) = &arguments.with {
         sources.insert(0, reference(name)?);
     } else if let [only] = sources.as_slice()
