@@ -367,7 +367,11 @@ fn explain_takes_logs_records_and_stdin() {
     assert_eq!(mixed.status.code(), Some(2));
     assert!(text(&mixed.stderr).contains("is not a log of nccl-tests"), "{}", text(&mixed.stderr));
     assert!(text(&mixed.stdout).contains("all_reduce"));
-    for bad in [format!("{log} --machine no-such-machine"), logs.to_owned()] {
+    // A folder is what is in it.
+    let empty = folder.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    assert_eq!(busbw(&format!("explain {logs}")).status.code(), Some(0));
+    for bad in [format!("{log} --machine no-such-machine"), empty.display().to_string()] {
         let refused = busbw(&format!("explain {bad}"));
         assert_eq!(refused.status.code(), Some(2), "{bad}");
         assert_eq!(text(&refused.stderr).lines().count(), 1, "{}", text(&refused.stderr));
