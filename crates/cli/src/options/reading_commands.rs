@@ -75,7 +75,8 @@ pub struct ExplainArguments {
     /// dumps and files of busbw's profiler, or their folder; `-` is stdin; without one, what is piped in, else the newest run
     #[arg(value_name = "LOG|RECORD|DUMP")]
     pub sources: Vec<PathBuf>,
-    /// Ask NCCL's RAS of a job that hangs; it is only read [RAS listens at localhost:28028, or at NCCL_RAS_ADDR]
+    /// Ask NCCL's RAS of a job that hangs; it is only read; it listens at localhost:28028, or at
+    /// NCCL_RAS_ADDR [default: it is not asked]
     #[arg(long, value_name = "HOST:PORT")]
     pub ras: Option<String>,
     /// The machine: a ready machine's name, or any file that busbw topo reads; `-` is stdin [default: what the record or

@@ -352,7 +352,7 @@ pub(in crate::options) const PLUGIN: Below = Below {
     examples: &[
         ("NCCL_NET_PLUGIN=$(busbw plugin path) ./train", "needs your program"),
         ("NCCL_TUNER_PLUGIN=$(busbw plugin path tuner) ./train", "needs your program"),
-        ("NCCL_PROFILER_PLUGIN=$(busbw plugin path profiler) ./train", "needs your program"),
+        ("NCCL_PROFILER_PLUGIN=$(busbw plugin path profiler) ./app", "needs your program"),
         ("busbw plugin check busbw", "busbw's own"),
         ("busbw plugin check /opt/ofi/lib/libnccl-net.so", "needs that plugin"),
         ("busbw latency -e 64K --backend net", "how fast it is"),
