@@ -54,6 +54,7 @@ printf '#!/bin/sh\nexport NCCL_DEBUG=INFO\n./all_reduce_perf -b 8 -e 8G -f 2 -i 
 
 # A job's files, as the profiler writes them.
 cp -r "$tests/watch/healthy" watch-files
+cp -r "$tests/watch/late" late
 
 # Each block of commands gets a copy of both.
 cd "$work"

@@ -11,7 +11,7 @@ NEEDS = re.compile(
     r"|a container engine|a tuner's file|an interrupted tuning|a download|root|man|your program|that plugin|half an hour|a quarter of an hour)\b"
 )
 # Exit code 1 of these is an answer, not a failure.
-ANSWERS = re.compile(r"\bbusbw (doctor|check|lint|pairs .*--strict|plan .*--measured)\b")
+ANSWERS = re.compile(r"\bbusbw (doctor|check|lint|watch|pairs .*--strict|plan .*--measured)\b")
 COMMAND = re.compile(r"^(?:\w+=\S+ )*(?:(?:mpirun|srun|salloc|torchrun|sudo|kubectl) .*)?busbw [a-z-]")
 REPOSITORY = re.compile(r"(^|\s)(cargo|(tests|tools|target|bench|fuzz|web)/)")
 
