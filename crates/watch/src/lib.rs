@@ -26,5 +26,5 @@ pub use self::{
     queue::queue_time,
     speeds::{Speed, speeds, speeds_by_size},
     straggler::{Reason, Straggler, stragglers},
-    view::{GroupView, RankView, State, View},
+    view::{GroupView, ProcessView, RankView, SCHEMA, State, View},
 };
