@@ -197,7 +197,7 @@ fn no_number_and_no_string_of_a_record_does_harm() {
     println!("{} records in {:?}", files.len(), begun.elapsed());
     assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), files.len(), failures.join("\n"));
     // Some 25 s on an idle machine; a record that is read in a time that is not linear takes much longer.
-    let limit = Duration::from_secs(if cfg!(debug_assertions) { 300 } else { 120 });
+    let limit = Duration::from_secs(if cfg!(debug_assertions) { 600 } else { 300 });
     assert!(begun.elapsed() < limit, "{:?}", begun.elapsed());
 }
 
