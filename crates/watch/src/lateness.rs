@@ -98,10 +98,11 @@ fn of_group(job: &Job, at: usize, calls: &[Matched<'_>], waits: &Waits) -> Laten
         let together = TOGETHER.contains(&call.class.operation.as_str());
         if together {
             found.calls += 1;
-            found.time += order.longest;
+            found.time = found.time.saturating_add(order.longest);
         }
         for (member, duration) in call.durations() {
-            found.ranks[member].suffered += duration - order.shortest;
+            let suffered = &mut found.ranks[member].suffered;
+            *suffered = suffered.saturating_add(duration - order.shortest);
         }
         let asked = call.entries.iter().find(|(member, _)| *member == order.last);
         let asked = asked.map_or(0, |(_, call)| call.enqueued);
@@ -119,7 +120,7 @@ fn of_group(job: &Job, at: usize, calls: &[Matched<'_>], waits: &Waits) -> Laten
             call.durations().for_each(|(member, _)| found.ranks[member].with_late += 1);
             let entries = &mut found.ranks[order.last];
             entries.last += 1;
-            entries.caused += by;
+            entries.caused = entries.caused.saturating_add(by);
             entries.longest = entries.longest.max(by);
             found.entries.push(LateEntry { call: place, member: order.last, by });
         }
@@ -153,7 +154,7 @@ impl Waits {
             for (_, wait) in waits {
                 let own = *wait;
                 *wait = sum;
-                sum += own;
+                sum = u64::saturating_add(sum, own);
             }
         }
         Self { by_peer }

@@ -90,16 +90,16 @@ pub fn paths(job: &Job, of: &[Vec<Matched<'_>>]) -> Vec<Path> {
                 let path = paths.entry((at, from, to)).or_default();
                 (path.group, path.from, path.to) = (at, from, to);
                 if one.send {
-                    path.steps += one.steps;
-                    path.bytes += one.bytes;
-                    path.gpu += one.gpu;
-                    path.peer += one.peer_wait;
-                    path.wire += one.wire;
+                    path.steps = path.steps.saturating_add(one.steps);
+                    path.bytes = path.bytes.saturating_add(one.bytes);
+                    path.gpu = path.gpu.saturating_add(one.gpu);
+                    path.peer = path.peer.saturating_add(one.peer_wait);
+                    path.wire = path.wire.saturating_add(one.wire);
                 } else {
-                    path.received += one.steps;
-                    path.arrival += one.wire;
-                    path.flush += one.flush;
-                    path.taken += one.gpu;
+                    path.received = path.received.saturating_add(one.steps);
+                    path.arrival = path.arrival.saturating_add(one.wire);
+                    path.flush = path.flush.saturating_add(one.flush);
+                    path.taken = path.taken.saturating_add(one.gpu);
                 }
             }
         }
@@ -123,7 +123,7 @@ fn transit(job: &Job, path: &mut Path, calls: &[Matched<'_>]) {
     }
     let Some(later) = asked_later(job, group, calls, (from, to)) else { return };
     let waited = path.arrival as f64 / path.received as f64;
-    let produced = (path.gpu + path.peer) as f64 / path.steps as f64;
+    let produced = (path.gpu as f64 + path.peer as f64) / path.steps as f64;
     path.transit_us = Some((waited - produced + later) / 1e3);
 }
 
@@ -156,7 +156,7 @@ fn by_wire(path: &Path, others: &[&Path]) -> Option<SlowPath> {
     let all: Vec<f64> = others.iter().map(|other| per_byte(other)).collect();
     let usual = busbw_stats::median(&all).filter(|usual| *usual > 0.0)?;
     let times = per_byte(path) / usual;
-    let waited = (path.gpu + path.peer + path.wire).max(1) as f64;
+    let waited = (path.gpu as f64 + path.peer as f64 + path.wire as f64).max(1.0);
     (times >= TIMES && path.wire as f64 > WIRE_PART * waited).then_some(SlowPath {
         path: *path,
         by: SlowBy::Wire,

@@ -117,12 +117,12 @@ impl Class {
         self.least = Some(self.least.map_or(size, |least| least.min(size)));
         self.most = self.most.max(size);
         self.calls += 1;
-        self.bytes += size;
-        let (mut shortest, mut longest, mut sum, mut ranks) = (u64::MAX, 0, 0, 0_u64);
+        self.bytes = self.bytes.saturating_add(size);
+        let (mut shortest, mut longest, mut sum, mut ranks) = (u64::MAX, 0, 0_u64, 0_u64);
         for (_, duration) in call.durations() {
             shortest = shortest.min(duration);
             longest = longest.max(duration);
-            sum += duration;
+            sum = sum.saturating_add(duration);
             ranks += 1;
         }
         if ranks == 0 || shortest == 0 {
@@ -132,7 +132,7 @@ impl Class {
         self.times_us.push(us);
         self.rates.push(size as f64 / 1e3 / us);
         self.all += sum as f64 / 1e3;
-        self.waited += (sum - ranks * shortest) as f64 / 1e3;
+        self.waited += sum.saturating_sub(ranks.saturating_mul(shortest)) as f64 / 1e3;
         self.longest += longest as f64 / 1e3;
     }
 

@@ -62,7 +62,7 @@ pub fn stragglers(job: &Job, calls: &[Vec<Matched<'_>>], lateness: &[Lateness]) 
     let mut costs = vec![0; job.peers.len()];
     for (group, lateness) in job.groups.iter().zip(lateness) {
         for (member, entries) in group.members.iter().zip(&lateness.ranks) {
-            costs[member.peer] += entries.caused;
+            costs[member.peer] = u64::saturating_add(costs[member.peer], entries.caused);
         }
     }
     let mut found: BTreeMap<usize, Straggler> = BTreeMap::new();
@@ -132,8 +132,9 @@ fn core_wait(job: &Job, peer: usize) -> Option<f64> {
     let beats = &job.peers[peer].heartbeats;
     let (first, last) = (beats.first()?, beats.last()?);
     let time = last.at.checked_sub(first.at).filter(|time| *time > 0)?;
-    let waited: u64 = beats[1..].iter().map(|beat| beat.core_wait).sum::<Option<u64>>()?;
-    Some(waited as f64 / time as f64)
+    let waited: f64 =
+        beats[1..].iter().map(|beat| beat.core_wait.map(|ns| ns as f64)).sum::<Option<f64>>()?;
+    Some(waited / time as f64)
 }
 
 fn median(values: impl Iterator<Item = u64>) -> u64 {

@@ -138,7 +138,7 @@ impl View {
                 .peers
                 .iter()
                 .filter_map(|one| Some(one.heartbeats.last()?.dropped_calls))
-                .sum(),
+                .fold(0, u64::saturating_add),
             findings: Vec::new(),
         };
         view.findings = findings(&view, job);

@@ -94,3 +94,39 @@ fn two_jobs_are_two() {
     let jobs = Job::of(files);
     assert_eq!(jobs.iter().map(|job| job.peers.len()).collect::<Vec<_>>(), [16, 16]);
 }
+
+/// Numbers that no job has: nothing overflows.
+#[test]
+fn absurd_numbers_do_no_harm() {
+    use busbw_watch_file::{Heartbeat, Line};
+    let mut files = job(SMALL, 1, 0, Fault::None);
+    for (_, file) in &mut files {
+        file.process.began = u64::MAX;
+        for line in &mut file.lines {
+            match line {
+                Line::Calls(calls) => {
+                    calls.class.size = u64::MAX;
+                    for call in &mut calls.calls {
+                        (call.enqueued, call.started) = (u64::MAX, Some(u64::MAX));
+                        call.duration = Some(u64::MAX - call.sequence);
+                    }
+                }
+                Line::Clock(clock) => clock.ahead = i64::MIN,
+                Line::Heartbeat(beat) => {
+                    *beat = Heartbeat {
+                        at: beat.at,
+                        clock: u64::MAX,
+                        late: u64::MAX,
+                        core_wait: Some(u64::MAX),
+                        dropped_calls: u64::MAX,
+                        dropped_steps: u64::MAX,
+                    };
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut jobs = Job::of(files);
+    jobs[0].keep_last(u64::MAX);
+    let _ = View::of(&jobs[0]);
+}
