@@ -252,7 +252,8 @@ impl Seen {
         open.sort_by_key(|one| (one.enqueued, one.sequence));
         let (messages, collectives): (Vec<&OpenCall>, Vec<&OpenCall>) =
             open.into_iter().partition(|one| one.class.peer.is_some());
-        let first = entered.saturating_sub(collectives.len() as u64);
+        // A file may claim any number; calls behind it are still counted.
+        let first = entered.saturating_sub(collectives.len() as u64).min(u64::MAX >> 1);
         let call = |one: &OpenCall| Call {
             operation: snake(&one.class.operation),
             number: one.sequence,
