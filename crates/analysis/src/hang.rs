@@ -5,6 +5,7 @@
 //! communicator because it waits in another one is not to blame: the chain of waits is followed to its end (docs/hang.md).
 
 mod assess;
+mod case;
 mod chain;
 mod print;
 mod report;

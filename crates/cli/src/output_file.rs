@@ -9,6 +9,8 @@ use std::{
     path::Path,
 };
 
+use anyhow::{Context, Result};
+
 /// Whether a file may be written there. `-` is stdout.
 ///
 /// # Errors
@@ -96,11 +98,44 @@ pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<(), String> 
     kept.map(drop).map_err(|e| said(e.error))
 }
 
+/// Others read what [`replace`] writes: a collector runs as a user of its own.
+const READABLE: u32 = 0o644;
+
+/// Writes a file at once, readable by all: a collector that reads meanwhile sees the old one or the new one.
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn replace(path: &Path, text: &str) -> Result<()> {
+    let write = || -> Result<()> {
+        // node_exporter reads what ends with .prom only, and must not read this half.
+        let mut file =
+            tempfile::Builder::new().prefix(".busbw-").suffix(".part").tempfile_in(folder(path))?;
+        file.write_all(text.as_bytes())?;
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(READABLE))?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 
     use super::*;
+
+    #[test]
+    fn a_file_is_replaced_and_nothing_is_left_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("busbw.prom");
+        replace(&path, "old").unwrap();
+        replace(&path, "new\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new\n");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, READABLE);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        let nowhere = replace(&folder.path().join("no/such/folder"), "x").unwrap_err();
+        assert!(format!("{nowhere:#}").contains("cannot write"), "{nowhere:#}");
+    }
 
     #[test]
     fn nothing_is_lost() {

@@ -19,7 +19,7 @@ use busbw_render::answer::{answer, json_line};
 use busbw_watch::{Job, State, View};
 
 use self::{beside::Beside, folder::Folder};
-use crate::options::WatchArguments;
+use crate::{options::WatchArguments, output_file};
 
 /// Where nothing else is said, a page that follows a job is about its last so many seconds.
 const LAST_S: f64 = 60.0;
@@ -80,18 +80,16 @@ impl<'a> Watch<'a> {
 
     /// Reads what is new, and looks at it.
     fn look(&mut self) -> Result<(Job, View)> {
-        let (files, refused) = self.folder.read()?;
+        let last = self.arguments.last.or((!self.arguments.once).then_some(LAST_S));
+        let last = last.map(|seconds| (seconds * 1e9) as u64);
+        let (files, refused) = self.folder.read(last)?;
         for why in refused {
             if !self.said.contains(&why) {
                 let _ = writeln!(Printable::new(std::io::stderr(), false), "busbw: {why}");
                 self.said.push(why);
             }
         }
-        let last = self.arguments.last.or((!self.arguments.once).then_some(LAST_S));
-        let mut job = chosen(Job::of(files), self.arguments.pid)?;
-        if let Some(seconds) = last {
-            job.keep_last((seconds * 1e9) as u64);
-        }
+        let job = chosen(Job::of(files), self.arguments.pid)?;
         let mut view = View::of(&job);
         self.beside.fill(&job, &mut view);
         Ok((job, view))
@@ -99,7 +97,7 @@ impl<'a> Watch<'a> {
 
     fn metrics(&self, job: &Job, view: &View) -> Result<()> {
         match &self.arguments.metrics {
-            Some(file) => metrics::write(file, &metrics::text(job, view)),
+            Some(file) => output_file::replace(file, &metrics::text(job, view)),
             None => Ok(()),
         }
     }

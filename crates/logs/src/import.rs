@@ -200,10 +200,6 @@ fn is_zero(count: &u64) -> bool {
 /// # Errors
 /// [`ImportError`].
 pub fn read_path(path: &Path) -> Result<Imported, ImportError> {
-    let of_a_job = if path.is_dir() { watch::of_folder(path) } else { Vec::new() };
-    if !of_a_job.is_empty() {
-        return Ok(Imported { measurements: of_a_job, lines: Lines::default() });
-    }
     gathered(|each| each_of(path, each))
 }
 

@@ -12,7 +12,7 @@ mod reading;
 pub use self::{
     call::{Call, Calls, Class, OpenCall, Totals},
     line::{Communicator, End, GpuClock, Heartbeat, Line, Process, Steps},
-    reading::{LONGEST_LINE, Trouble, WatchFile},
+    reading::{LONGEST_LINE, MOST_RANKS, Trouble, WatchFile},
 };
 
 /// The version of the format: of its first line.

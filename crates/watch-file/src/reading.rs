@@ -9,6 +9,9 @@ use crate::{Line, Process, VERSION};
 /// Longest line that is read, bytes.
 pub const LONGEST_LINE: usize = 1 << 20;
 
+/// Most ranks of a communicator: a line that claims more is not read.
+pub const MOST_RANKS: u32 = 1 << 20;
+
 /// What a file has, oldest line first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchFile {
@@ -73,11 +76,40 @@ impl WatchFile {
         self.append(bytes.split(|byte| *byte == b'\n'));
     }
 
+    /// When the last heartbeat was, ns since the process began to write; 0 without one.
+    #[must_use]
+    pub fn last_heartbeat(&self) -> u64 {
+        let beats = self.lines.iter().filter_map(|line| match line {
+            Line::Heartbeat(beat) => Some(beat.at),
+            _ => None,
+        });
+        beats.max().unwrap_or(0)
+    }
+
+    /// Leaves out calls that were asked for, and steps, clocks and heartbeats that are of before `from`, ns since the process
+    /// began to write: who follows a job does not keep all of it.
+    pub fn keep_from(&mut self, from: u64) {
+        self.lines.retain_mut(|line| match line {
+            Line::Calls(calls) => {
+                calls.calls.retain(|call| call.enqueued >= from);
+                !calls.calls.is_empty()
+            }
+            Line::Steps(steps) => steps.to >= from,
+            Line::Clock(clock) => clock.at >= from,
+            Line::Heartbeat(beat) => beat.at >= from,
+            Line::Open(call) => call.at >= from,
+            Line::Process(_) | Line::Communicator(_) | Line::Totals(_) | Line::End(_) => true,
+        });
+    }
+
     fn append<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>) {
         for line in lines.filter(|line| !line.trim_ascii().is_empty()) {
             match read(line) {
                 // GPU times begin after the first line: it is written once more.
                 Some(Line::Process(process)) => self.process = process,
+                Some(Line::Communicator(one)) if one.ranks.max(one.rank) > MOST_RANKS => {
+                    self.unread += 1;
+                }
                 Some(line) => self.lines.push(line),
                 None => self.unread += 1,
             }
@@ -138,6 +170,38 @@ mod tests {
         let file = WatchFile::parse(text.as_bytes()).unwrap();
         assert_eq!((file.lines.len(), file.unread, file.torn), (2, 2, true));
         assert_eq!(file.process.host, "a");
+    }
+
+    #[test]
+    fn what_is_past_is_forgotten() {
+        let calls = Calls {
+            class: class(),
+            calls: [10, 500, 900]
+                .map(|enqueued| Call { sequence: 0, enqueued, started: None, duration: None })
+                .to_vec(),
+        };
+        let mut file = WatchFile::parse(format!("{HEAD}\n").as_bytes()).unwrap();
+        let beat = |at| Line::Heartbeat(Heartbeat { at, ..Heartbeat::default() });
+        file.lines = vec![Line::Calls(calls), beat(100), beat(1_000)];
+        assert_eq!(file.last_heartbeat(), 1_000);
+        file.keep_from(400);
+        let Line::Calls(left) = &file.lines[0] else { panic!("{:?}", file.lines) };
+        assert_eq!(left.calls.iter().map(|call| call.enqueued).collect::<Vec<_>>(), [500, 900]);
+        assert_eq!(file.lines[1..], [beat(1_000)]);
+        file.keep_from(950);
+        assert_eq!(file.lines, [beat(1_000)]);
+    }
+
+    #[test]
+    fn more_ranks_than_any_job_has_are_not_believed() {
+        let line = |ranks: u32| {
+            format!(
+                "{{\"kind\":\"communicator\",\"number\":0,\"id\":\"a\",\"nodes\":1,\"ranks\":{ranks},\"rank\":0,\"at\":1}}"
+            )
+        };
+        let text = format!("{HEAD}\n{}\n{}\n", line(8), line(u32::MAX));
+        let file = WatchFile::parse(text.as_bytes()).unwrap();
+        assert_eq!((file.lines.len(), file.unread), (1, 1));
     }
 
     #[test]

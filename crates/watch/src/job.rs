@@ -118,8 +118,9 @@ impl Group {
     /// The ranks of which there is no file; none where the number of ranks is not known.
     #[must_use]
     pub fn missing(&self) -> Vec<u32> {
-        let there = |rank: &u32| self.members.iter().any(|member| member.rank == *rank);
-        (0..self.ranks).filter(|rank| !there(rank)).collect()
+        // Both in order.
+        let mut there = self.members.iter().map(|member| member.rank).peekable();
+        (0..self.ranks).filter(|rank| there.next_if_eq(rank).is_none()).collect()
     }
 }
 
@@ -149,28 +150,13 @@ impl Job {
             by_process.entry(key).or_insert_with(|| Peer::new(process)).take(name, file);
         }
         let peers: Vec<Peer> = by_process.into_values().collect();
-        let mut jobs = Vec::new();
-        for members in together(&peers) {
-            jobs.push(members);
-        }
+        let jobs = together(&peers);
         let mut peers: Vec<Option<Peer>> = peers.into_iter().map(Some).collect();
         jobs.into_iter()
             .map(|members| {
                 Job::new(members.into_iter().filter_map(|at| peers[at].take()).collect())
             })
             .collect()
-    }
-
-    /// Leaves out what ended more than `ns` before the last word of the process that wrote it.
-    pub fn keep_last(&mut self, ns: u64) {
-        for peer in &mut self.peers {
-            let from = peer.last_word().saturating_sub(ns);
-            for line in &mut peer.calls {
-                line.calls.retain(|call| call.enqueued >= from);
-            }
-            peer.steps.retain(|steps| steps.to >= from);
-            peer.heartbeats.retain(|beat| beat.at >= from);
-        }
     }
 
     fn new(peers: Vec<Peer>) -> Job {
@@ -212,6 +198,8 @@ fn together(peers: &[Peer]) -> Vec<Vec<usize>> {
 fn groups(peers: &[Peer]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
+    // The process of each rank of each communicator.
+    let mut claimed: HashMap<(usize, u32), usize> = HashMap::new();
     for (at, peer) in peers.iter().enumerate() {
         for one in peer.communicators.values() {
             let new = groups.len();
@@ -231,9 +219,9 @@ fn groups(peers: &[Peer]) -> Vec<Group> {
             }
             let group = &mut groups[place];
             let member = Member { peer: at, number: one.number, rank: one.rank };
-            match group.members.iter().find(|other| other.rank == one.rank) {
+            match claimed.insert((place, one.rank), at) {
                 Some(other) => {
-                    let both = format!("{} and {}", peers[other.peer].named(), peer.named());
+                    let both = format!("{} and {}", peers[other].named(), peer.named());
                     group.twice.push((one.rank, both));
                 }
                 None => group.members.push(member),

@@ -56,11 +56,11 @@ impl Folder {
         Ok(Self { sources, read: BTreeMap::new() })
     }
 
-    /// Reads what was added. Beside the files, why some could not be read.
+    /// Reads what was added, and forgets what is more than `last` ns old. Beside the files, why some could not be read.
     ///
     /// # Errors
     /// A folder cannot be listed.
-    pub(super) fn read(&mut self) -> Result<(Files, Vec<String>)> {
+    pub(super) fn read(&mut self, last: Option<u64>) -> Result<(Files, Vec<String>)> {
         let mut refused = Vec::new();
         let paths = self.paths()?;
         self.read.retain(|path, _| paths.contains(path));
@@ -69,10 +69,30 @@ impl Folder {
                 refused.push(format!("{}: {why}", path.display()));
             }
         }
+        if let Some(ns) = last {
+            self.forget(ns);
+        }
         let name = |path: &Path| path.display().to_string();
         let files = self.read.iter();
         let files = files.filter_map(|(path, known)| Some((name(path), known.content.clone()?)));
         Ok((files.collect(), refused))
+    }
+
+    /// Leaves out what is more than `ns` before the last heartbeat of its process, which has an older file, too, as a rule.
+    fn forget(&mut self, ns: u64) {
+        let mut newest: BTreeMap<(String, u32, u64), u64> = BTreeMap::new();
+        let key = |file: &WatchFile| {
+            let process = &file.process;
+            (process.host.clone(), process.pid, process.began)
+        };
+        for file in self.read.values().filter_map(|known| known.content.as_ref()) {
+            let last = newest.entry(key(file)).or_default();
+            *last = (*last).max(file.last_heartbeat());
+        }
+        for file in self.read.values_mut().filter_map(|known| known.content.as_mut()) {
+            let last = newest.get(&key(file)).copied().unwrap_or(0);
+            file.keep_from(last.saturating_sub(ns));
+        }
     }
 
     fn paths(&self) -> Result<Vec<PathBuf>> {

@@ -1,14 +1,27 @@
 //! A job as metrics: the list, and its text.
 //! Not serving it (`serve`). docs/metrics.md is made from the list.
 
-use std::{collections::BTreeMap, fs, io::Write, path::Path};
+use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
 use busbw_core::openmetrics::{Family, OpenMetrics, labels};
 use busbw_watch::{Job, State, View};
 
 /// The most series of one text: a host's share of a scraper's memory.
 pub(super) const MOST_SERIES: usize = 2_000;
+
+/// The places of metrics in [`METRICS`].
+#[derive(Debug, Clone, Copy)]
+enum Metric {
+    State,
+    BusBandwidth,
+    Limit,
+    Duration,
+    Calls,
+    Waiting,
+    CausedWait,
+    Straggler,
+    Dropped,
+}
 
 /// All metrics, in the order in which they are written.
 pub(super) const METRICS: [Family; 9] = [
@@ -63,16 +76,16 @@ pub(super) const METRICS: [Family; 9] = [
 pub(super) fn text(job: &Job, view: &View) -> String {
     let mut series: Vec<BTreeMap<String, f64>> = vec![BTreeMap::new(); METRICS.len()];
     let mut room = MOST_SERIES;
-    let mut add = |metric: usize, all: &[(&str, &str)], value: Option<f64>| {
+    let mut add = |metric: Metric, all: &[(&str, &str)], value: Option<f64>| {
         let Some(value) = value.filter(|value| value.is_finite()) else { return };
         let key = labels(all);
-        if !series[metric].contains_key(&key) {
+        if !series[metric as usize].contains_key(&key) {
             if room == 0 {
                 return;
             }
             room -= 1;
         }
-        series[metric].insert(key, value);
+        series[metric as usize].insert(key, value);
     };
     let job_name = view.job.as_deref().unwrap_or_default();
     for (state, name) in [
@@ -82,12 +95,12 @@ pub(super) fn text(job: &Job, view: &View) -> String {
         (State::CannotTell, "cannot_tell"),
     ] {
         add(
-            0,
+            Metric::State,
             &[("job", job_name), ("state", name)],
             Some(f64::from(u8::from(view.state == state))),
         );
     }
-    add(8, &[("job", job_name)], Some(view.dropped as f64));
+    add(Metric::Dropped, &[("job", job_name)], Some(view.dropped as f64));
     for one in &view.stragglers {
         let (peer, group) = (&job.peers[one.peer], &job.groups[one.group]);
         let rank = one.rank.to_string();
@@ -97,23 +110,24 @@ pub(super) fn text(job: &Job, view: &View) -> String {
             ("rank", &rank),
             ("host", &peer.process.host),
         ];
-        add(7, &all, Some(1.0));
+        add(Metric::Straggler, &all, Some(1.0));
     }
     for group in &view.groups {
         for speed in &group.speeds {
-            let class = speed.most.next_power_of_two().to_string();
+            // Classes reach from one power of two to the next: by the lower end no two have the same label.
+            let class = (1_u64 << speed.least.checked_ilog2().unwrap_or(0)).to_string();
             let all = [
                 ("job", job_name),
                 ("communicator", group.id.as_str()),
                 ("operation", speed.operation.as_str()),
-                ("size_up_to_bytes", class.as_str()),
+                ("size_from_bytes", class.as_str()),
                 ("algorithm", speed.choice.as_str()),
             ];
-            add(1, &all, speed.busbw.map(|rate| rate * 1e9));
-            add(2, &all, speed.limit.map(|rate| rate * 1e9));
-            add(3, &all, speed.time_us.map(|us| us / 1e6));
-            add(4, &all, Some(speed.calls as f64));
-            add(5, &all, speed.waited);
+            add(Metric::BusBandwidth, &all, speed.busbw.map(|rate| rate * 1e9));
+            add(Metric::Limit, &all, speed.limit.map(|rate| rate * 1e9));
+            add(Metric::Duration, &all, speed.time_us.map(|us| us / 1e6));
+            add(Metric::Calls, &all, Some(speed.calls as f64));
+            add(Metric::Waiting, &all, speed.waited);
         }
         for rank in group.by_lateness.iter().filter(|rank| rank.last > 0) {
             let number = rank.rank.to_string();
@@ -123,7 +137,7 @@ pub(super) fn text(job: &Job, view: &View) -> String {
                 ("rank", number.as_str()),
                 ("host", rank.host.as_str()),
             ];
-            add(6, &all, Some(rank.caused_ms / 1e3));
+            add(Metric::CausedWait, &all, Some(rank.caused_ms / 1e3));
         }
     }
     let mut text = OpenMetrics::default();
@@ -131,25 +145,6 @@ pub(super) fn text(job: &Job, view: &View) -> String {
         text.family(family, &series.into_iter().collect::<Vec<_>>());
     }
     text.end()
-}
-
-/// Writes the text into a file at once: a collector that reads meanwhile sees the old one or the new one.
-///
-/// # Errors
-/// The file cannot be written.
-pub(super) fn write(file: &Path, text: &str) -> Result<()> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let write = || -> Result<()> {
-        let mut part =
-            tempfile::Builder::new().prefix(".busbw-watch-").suffix(".part").tempfile_in(folder)?;
-        part.write_all(text.as_bytes())?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        fs::set_permissions(part.path(), mode)?;
-        part.persist(file)?;
-        Ok(())
-    };
-    write().with_context(|| format!("cannot write {}", file.display()))
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ mod tests {
             path
         });
         let alone = import::read_path(&paths[0]).unwrap().measurements;
-        let together = import::read_path(folder.path()).unwrap().measurements;
+        let together = import::watched(folder.path());
         for (runs, time_us, devices) in [(alone, 100.0, 0), (together, 80.0, 2)] {
             let [run] = runs.as_slice() else { panic!("{runs:?}") };
             assert_eq!(

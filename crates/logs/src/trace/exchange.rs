@@ -52,11 +52,13 @@ impl Exchange {
         self.ends.contains(&(part.is_send, part.peer)) || self.parts.len() >= MAX_PARTS
     }
 
-    /// Hands on what was put together: one exchange of all ranks, messages, or what is left out.
+    /// Hands on what was put together: one exchange of all ranks, messages, or what is left out. `is_group`: the source says
+    /// that they were made together.
     pub(super) fn hand_on(
         &mut self,
         (rank, ranks): (u32, u32),
         (communicator, reporter): (usize, usize),
+        is_group: bool,
         collected: &mut Collected,
     ) {
         let report = |kind: Kind, part: &Part, same: Same| Reported {
@@ -69,20 +71,25 @@ impl Exchange {
             took_us: part.took_us,
             same,
         };
-        match self.close(ranks, false) {
+        match self.close(ranks, is_group) {
             None => {}
             Some(Outcome::Whole(kind, part)) => {
                 collected.add(&report(kind, &part, Same::NthExchange));
             }
-            Some(Outcome::Several(calls)) => collected.leave_out(
-                "sends and receives that may belong together, but not to and from every rank",
-                calls,
-            ),
+            Some(Outcome::Several(calls)) => {
+                let reason = match is_group {
+                    true => "sends and receives of one group, but not to and from every rank",
+                    false => {
+                        "sends and receives that may belong together, but not to and from every rank"
+                    }
+                };
+                collected.leave_out(reason, calls);
+            }
             Some(Outcome::Messages(parts)) => {
                 for part in &parts {
                     let kind = Kind {
                         operation: Operation::Message,
-                        datatype: None,
+                        datatype: part.datatype,
                         bytes: part.bytes,
                         redop: None,
                     };

@@ -8,9 +8,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::collected::Collected;
-use super::exchange::{Exchange, Outcome, Part};
+use super::exchange::{Exchange, Part};
 use super::job::{Kind, Reported, Same};
-use super::{call::Operation, sizes};
+use super::sizes;
 use crate::flight_recorder::{Dump, Entry};
 use busbw_core::{Collective, DataType};
 
@@ -187,43 +187,7 @@ impl Walk<'_> {
     /// Ends a group of sends and receives.
     fn close(&mut self) {
         let Some(Together { group, rank, mut exchange, .. }) = self.exchange.take() else { return };
-        let report = |kind: Kind, part: &Part, same: Same| Reported {
-            kind,
-            communicator: group.0,
-            reporter: self.reporter,
-            rank: Some(rank),
-            root: None,
-            at_us: part.at_us,
-            took_us: part.took_us,
-            same,
-        };
-        match exchange.close(group.1, true) {
-            None => {}
-            Some(Outcome::Whole(kind, part)) => {
-                self.collected.add(&report(kind, &part, Same::NthExchange));
-            }
-            Some(Outcome::Several(calls)) => self.collected.leave_out(
-                "sends and receives of one group, but not to and from every rank",
-                calls,
-            ),
-            Some(Outcome::Messages(parts)) => {
-                for part in &parts {
-                    let kind = Kind {
-                        operation: Operation::Message,
-                        datatype: part.datatype,
-                        bytes: part.bytes,
-                        redop: None,
-                    };
-                    let (from, to) = match part.is_send {
-                        true => (rank, part.peer),
-                        false => (part.peer, rank),
-                    };
-                    let (from, to) = (Some(from), Some(to));
-                    let same = Same::Message { from, to, is_send: part.is_send };
-                    self.collected.add(&report(kind, part, same));
-                }
-            }
-        }
+        exchange.hand_on((rank, group.1), (group.0, self.reporter), true, self.collected);
     }
 }
 

@@ -178,11 +178,11 @@ impl Inspector {
         }
         let Some((_, exchange)) = self.exchanges.get_mut(&at) else { return };
         if exchange.is_closed_to(part) {
-            exchange.hand_on((header.rank, header.n_ranks), at, collected);
+            exchange.hand_on((header.rank, header.n_ranks), at, false, collected);
         }
         exchange.push(part);
         if exchange.is_whole(header.n_ranks) {
-            exchange.hand_on((header.rank, header.n_ranks), at, collected);
+            exchange.hand_on((header.rank, header.n_ranks), at, false, collected);
         }
     }
 
@@ -190,7 +190,7 @@ impl Inspector {
     pub(super) fn finish(mut self, collected: &mut Collected) {
         for at in &self.order {
             if let Some((header, exchange)) = self.exchanges.get_mut(at) {
-                exchange.hand_on((header.rank, header.n_ranks), *at, collected);
+                exchange.hand_on((header.rank, header.n_ranks), *at, false, collected);
             }
         }
     }

@@ -53,7 +53,7 @@ pub(super) fn read(bytes: &[u8], collected: &mut Collected) -> Result<(), String
         let communicator = collected.communicator(&one.id, one.ranks);
         let name = format!("{}:{}", file.process.host, file.process.pid);
         if let Some(at) = communicator.zip(collected.reporter(&name)) {
-            exchange.hand_on((one.rank, one.ranks), at, collected);
+            exchange.hand_on((one.rank, one.ranks), at, false, collected);
         }
     }
     Ok(())
@@ -103,11 +103,11 @@ fn message(
         took_us: call.duration.map(us),
     };
     if exchange.is_closed_to(part) {
-        exchange.hand_on(ends, at, collected);
+        exchange.hand_on(ends, at, false, collected);
     }
     exchange.push(part);
     if exchange.is_whole(ends.1) {
-        exchange.hand_on(ends, at, collected);
+        exchange.hand_on(ends, at, false, collected);
     }
 }
 
