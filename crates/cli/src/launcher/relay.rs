@@ -75,7 +75,7 @@ pub(super) fn run(
     loop {
         match process_0.next(started.as_mut())? {
             Next::Line(line) => {
-                let flow = reader.take(&line, &id, args, arguments)?;
+                let flow = reader.take(&line, &id, args, arguments, guard.is_signalled())?;
                 if let Some(end) = &reader.end {
                     process_0.has_ended(end.exit);
                 }
@@ -103,6 +103,20 @@ pub(super) fn run(
     reader.finish(&how, &guard)
 }
 
+/// The end of a run that was interrupted before it. Pods that are deleted get SIGTERM one by one: process 0 may see another
+/// rank end before its own signal arrives, and then calls that rank lost.
+fn of_interrupted(end: End) -> End {
+    match (end.status, end.exit) {
+        (Status::Failed, Exit::RankLost) => End {
+            status: Status::Interrupted,
+            exit: Exit::Interrupted,
+            message: Some("interrupted".to_owned()),
+            ..end
+        },
+        _ => end,
+    }
+}
+
 /// The state of the outputs.
 struct Reader {
     files: Option<Files>,
@@ -122,6 +136,7 @@ impl Reader {
         id: &str,
         args: &[OsString],
         arguments: &BenchArguments,
+        is_signalled: bool,
     ) -> Result<Flow> {
         let flow = match (store::line::from_text(line), &mut self.outputs) {
             (Ok(Line::Run(mut run)), None) => {
@@ -150,7 +165,7 @@ impl Reader {
             }
             (Ok(Line::Row(row)), Some(outputs)) => outputs.row(*row)?,
             (Ok(Line::End(end)), Some(_)) => {
-                self.end = Some(*end);
+                self.end = Some(if is_signalled { of_interrupted(*end) } else { *end });
                 Flow::Continue
             }
             _ => {
