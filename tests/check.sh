@@ -109,12 +109,26 @@ for seed in $(seq "$healthy"); do
   check
   judge "no fault" "$seed" "" ""
 done
+# Two more networks of the same rate, of which one is slow beyond the hosts' own shapers.
+rail rail0 1 250
+rail rail1 2 250
+for seed in $(seq "$times"); do
+  check --only transports
+  judge "rails alike" "$seed" "" ""
+  slow=$((seed % 2))
+  rail_rate "rail$slow" 100
+  check --only transports
+  judge "a slow rail" "$seed" transports "-"
+  grep -q "socket:rail$slow reaches" "$work/out" || { echo "# a slow rail, seed $seed: rail$slow is not named"; wrong["a slow rail"]=$((${wrong["a slow rail"]:-0} + 1)); }
+  rail_rate "rail$slow" 250
+done
+kinds+=("a slow rail")
 status=0
 echo "$count hosts, --within 60s, net backend over veth at 250 Mb/s, $(nproc) processors"
-for kind in "${kinds[@]}" "no fault"; do
+for kind in "${kinds[@]}" "no fault" "rails alike"; do
   [ -n "${runs[$kind]:-}" ] || continue
   wanted=named
-  [ "$kind" = "no fault" ] && wanted="nobody named"
+  [ "$kind" = "no fault" ] || [ "$kind" = "rails alike" ] && wanted="nobody named"
   echo "$kind: $wanted ${right[$kind]:-0} of ${runs[$kind]}, others named in ${wrong[$kind]:-0}, longest ${longest[$kind]} s"
   [ "${right[$kind]:-0}" = "${runs[$kind]}" ] && [ "${wrong[$kind]:-0}" = 0 ] || status=1
   awk -v s="${longest[$kind]}" 'BEGIN {exit !(s > 60.5)}' && status=1

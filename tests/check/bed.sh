@@ -23,6 +23,25 @@ rate() { # HOST MBIT: of its NIC, both ways
     tc -n "${tag}sw" qdisc replace dev "port$1" root tbf rate "$2mbit" burst 64kb latency 50ms
 }
 
+# A further network of all hosts, which they have at 250 Mb/s: NAME NUMBER MBIT, the rate of its switch's ports.
+rail() {
+  local host
+  ip -n "${tag}sw" link add "br$1" mtu 9000 type bridge && ip -n "${tag}sw" link set "br$1" up || return 1
+  for host in $(seq "$hosts"); do
+    ip -n "$tag$host" link add "$1" mtu 9000 type veth peer name "$1-$host" mtu 9000 netns "${tag}sw" &&
+      ip -n "${tag}sw" link set "$1-$host" mtu 9000 master "br$1" up &&
+      ip -n "$tag$host" addr add "10.77.$2.$host/24" dev "$1" && ip -n "$tag$host" link set "$1" up &&
+      tc -n "$tag$host" qdisc replace dev "$1" root tbf rate 250mbit burst 64kb latency 50ms || return 1
+  done
+  rail_rate "$1" "$3"
+}
+rail_rate() { # NAME MBIT: of its switch's ports; no host sees it
+  local host
+  for host in $(seq "$hosts"); do
+    tc -n "${tag}sw" qdisc replace dev "$1-$host" root tbf rate "$2mbit" burst 64kb latency 50ms || return 1
+  done
+}
+
 # Of one host, by what is bound over it there: the file etc/NAME-HOST of the script's folder, if there is one, is read by the stand-in for ssh.
 bed() { # HOSTS MBIT
   local host

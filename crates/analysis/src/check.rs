@@ -15,6 +15,7 @@ mod pairs;
 mod report;
 mod settings;
 mod table;
+mod transports;
 
 #[cfg(test)]
 mod tests;
@@ -29,3 +30,4 @@ pub use pairs::{Look, PairsLaunch};
 pub use report::{Check, CheckLine, CheckReport, Decision, Figure, SCHEMA, Subject, Verdict};
 pub use settings::{Differing, HostFindings, Survey};
 pub use table::{conclusion, table};
+pub use transports::{NamedTransport, TransportFigures, TransportLaunch};

@@ -15,7 +15,8 @@ mod noise;
 use busbw_analysis::{
     check::{
         Asked, Check, CheckLine, CollectiveFigures, CollectiveLaunch, Decision, HostFindings,
-        LimitShare, Look, PairsLaunch, Stages, Survey, Unable, Verdict, conduct, decide,
+        LimitShare, Look, NamedTransport, PairsLaunch, Stages, Survey, TransportFigures,
+        TransportLaunch, Unable, Verdict, conduct, decide,
     },
     comparison::{Point, Side, Times},
 };
@@ -42,6 +43,10 @@ const BATCHES: usize = 5;
 const OPERATIONS: usize = 20;
 /// What a healthy cluster of this simulation reaches of its limit, percent.
 const HEALTHY_PERCENT: f64 = 85.0;
+/// Networks of one rate between the hosts.
+const RAILS: usize = 8;
+/// The limit over all of them, GB/s.
+const LIMIT: f64 = 50.0;
 
 /// A cluster of hosts with one rank each.
 struct Cluster {
@@ -51,6 +56,8 @@ struct Cluster {
     clock_s: f64,
     /// The usual time of a collective, microseconds: what its limit follows from.
     usual_us: f64,
+    /// A rail that has half its rate.
+    slow_rail: Option<usize>,
 }
 
 impl Cluster {
@@ -60,7 +67,14 @@ impl Cluster {
             0..=128 => machine.schedule(),
             _ => Schedule::sample(hosts, PEERS, 0),
         };
-        Cluster { machine, schedule, rng: generator(seed + 77), clock_s: 0.0, usual_us }
+        Cluster {
+            machine,
+            schedule,
+            rng: generator(seed + 77),
+            clock_s: 0.0,
+            usual_us,
+            slow_rail: None,
+        }
     }
 
     /// One launch: the median of batches. Each operation is as slow as the slowest of all hosts, and a batch has their
@@ -155,7 +169,7 @@ impl Stages for Cluster {
         let share = LimitShare {
             size: 256 << 20,
             busbw: percent / 2.0,
-            limit: 50.0,
+            limit: LIMIT,
             percent,
             set_by: "the NIC".to_owned(),
         };
@@ -167,6 +181,29 @@ impl Stages for Cluster {
     fn pairs(&mut self, _: Option<Messages>, _: f64) -> PairsLaunch {
         self.clock_s += 10.0;
         PairsLaunch { outcome: Ok(vec![self.look()]), took_s: 10.0 }
+    }
+
+    fn transports(&self) -> Vec<NamedTransport> {
+        let named = |name: String, kind: Option<&str>| NamedTransport {
+            name,
+            kind: kind.map(str::to_owned),
+            waived: None,
+        };
+        let rails = (0..RAILS).map(|rail| named(format!("ib:mlx5_{rail}"), Some("ib")));
+        rails.chain([named("ib:all".to_owned(), None)]).collect()
+    }
+
+    fn transport(&mut self, name: &str, _: f64) -> TransportLaunch {
+        self.clock_s += 4.0;
+        let rail = name.strip_prefix("ib:mlx5_").map(|rail| rail.parse::<usize>().unwrap());
+        let share = rail.map_or(1.0, |_| RAILS as f64);
+        let slower = if rail.is_some() && rail == self.slow_rail { 2.0 } else { 1.0 };
+        let ranks = self.machine.hosts.len();
+        let us = self.launch_us() * share * slower;
+        let collective = CollectiveFigures { side: side(vec![us], ranks), ranks, limit: None };
+        let limit = Some(LIMIT / share);
+        let figures = TransportFigures { collective, limit, unproven: None };
+        TransportLaunch { outcome: Ok(figures), took_s: 4.0 }
     }
 }
 
@@ -255,6 +292,26 @@ fn a_slow_host_is_blocked_and_named() {
             let blocking = lines.iter().find(|line| line.check == Check::Pairs && line.blocks());
             let who = blocking.and_then(|line| line.subject.as_ref().map(ToString::to_string));
             named += u32::from(who.as_ref() == Some(&wanted));
+        }
+        assert!(named >= 19, "{noise:?}: {named} of 20");
+    }
+}
+
+#[test]
+fn a_slow_rail_is_blocked_and_named() {
+    for noise in Noise::ALL {
+        let usual = usual_us(noise, 16);
+        let mut named = 0;
+        for seed in 0..20 {
+            let rail = seed as usize * 3 % RAILS;
+            let mut cluster = Cluster::new(noise, 16, seed, usual);
+            cluster.slow_rail = Some(rail);
+            let asked = Asked { within_s: 600.0, ..Asked::default() };
+            let lines = conduct(&mut cluster, &asked);
+            let wanted = format!("ib:mlx5_{rail} reaches ");
+            let is_it = |line: &CheckLine| line.blocks() && line.text.starts_with(&wanted);
+            named += u32::from(lines.iter().filter(|line| line.blocks()).all(is_it));
+            assert!(lines.iter().any(CheckLine::blocks), "{noise:?}: {lines:?}");
         }
         assert!(named >= 19, "{noise:?}: {named} of 20");
     }

@@ -5,6 +5,7 @@ mod files;
 mod hosts;
 mod records;
 mod stages;
+mod transports;
 
 use std::{
     ffi::OsString,
@@ -101,11 +102,7 @@ fn check(
         keeps_records: arguments.record.is_some(),
         only: arguments.only.clone(),
     };
-    let mut lines = conduct(&mut machines, &asked);
-    if machines.hosts().len() > 1 && asked.only.is_empty() {
-        let text = "left to `busbw transports`, which measures each one: it takes the same -H";
-        lines.push(CheckLine::new(Check::Transports, Verdict::Waived, text));
-    }
+    let lines = conduct(&mut machines, &asked);
     let Decided { decision, reason } =
         decide(&lines, arguments.fail_closed, interruption.is_interrupted());
     let report = CheckReport {

@@ -118,6 +118,7 @@ pub fn hosts(placement: &Placement, limit: Duration) -> Result<Vec<Survey>> {
 /// # Errors
 /// A process gives no survey, or `limit` passes.
 pub(crate) fn of_job(leader: &Leader, limit: Duration) -> Result<Vec<Survey>> {
+    let begun = Instant::now();
     let program = std::env::current_exe().context("cannot find busbw's own program file")?;
     let mut command = Command::new(&program);
     command.arg(SURVEY).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -130,7 +131,7 @@ pub(crate) fn of_job(leader: &Leader, limit: Duration) -> Result<Vec<Survey>> {
         let _ = child.kill();
     }
     let status = child.wait().context("cannot wait for the survey")?;
-    leader.settle()?;
+    leader.settle(begun.checked_add(limit))?;
     let Some(text) = text else {
         let text = format!(
             "the processes of this launcher's job gave no survey of their hosts within {} s; start it on fewer hosts to find the one that does not answer",

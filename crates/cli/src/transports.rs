@@ -14,12 +14,16 @@ mod profile;
 mod required;
 mod table;
 
+pub(crate) use evidence::judge;
+pub(crate) use limit::lowest;
+pub(crate) use machine::{Here, JobHost};
+pub(crate) use profile::{Profile, TransportKind, profiles};
+pub(crate) use table::table;
+
 use std::ffi::OsString;
 
 use anyhow::Result;
 use busbw_core::{exit::Exit, plan::Plan};
-
-pub(crate) use table::table;
 
 use crate::{
     options::TransportsArguments,
@@ -30,8 +34,6 @@ use crate::{
 use busbw_analysis::sweep::{Conclusion, Percent};
 use busbw_analysis::sweep::{Outcome, Tried};
 use busbw_core::exit::ExitError;
-use machine::{Here, JobHost};
-use profile::Profile;
 
 /// Seconds for all transports together, where the user names none.
 const DEFAULT_TIME_S: f64 = 240.0;
@@ -52,12 +54,7 @@ fn compare(
     arguments.turns.time.get_or_insert(DEFAULT_TIME_S);
     let turns = &arguments.turns;
     let prepared = Prepared::new(turns)?;
-    if has_groups(prepared.plan()) {
-        let text = "NCCL_TESTS_SPLIT makes several communicators, and NCCL's log does not say to which one a connection belongs: unset it to compare transports";
-        return Err(ExitError::new(Exit::Usage, text).into());
-    }
-    if prepared.plan().variants.len() > 1 {
-        let text = "calls of several variants alternate, and devices' counters cannot tell whose bytes they count: give one algorithm, number of CTAs and policy to compare transports";
+    if let Some(text) = indistinct(prepared.plan()) {
         return Err(ExitError::new(Exit::Usage, text).into());
     }
     let hosts = hosts(&prepared, leader)?;
@@ -66,7 +63,12 @@ fn compare(
             "--virtual-nodes presents one host as several, and this job has several: leave it out";
         return Err(ExitError::new(Exit::Usage, text).into());
     }
-    let here = Here::of(hosts, &prepared, &arguments);
+    let here = Here {
+        virtual_nodes: usize::from(arguments.virtual_nodes.unwrap_or(1)),
+        wanted: arguments.only.clone(),
+        net_plugin: arguments.net_plugin.clone(),
+        ..Here::of(hosts, &prepared)
+    };
     let chosen = chosen(profile::profiles(&here), &arguments.only)?;
     let running = chosen.iter().filter(|profile| profile.waived.is_none());
     let environments: Vec<Environment> =
@@ -131,6 +133,18 @@ fn hosts(prepared: &Prepared, leader: Option<&Leader>) -> Result<Vec<JobHost>> {
         (None, None) => vec![survey::here(0, None, true)],
     };
     Ok(JobHost::all(surveys))
+}
+
+/// Why it cannot be told which transport a plan's bytes take.
+pub(crate) fn indistinct(plan: &Plan) -> Option<&'static str> {
+    if has_groups(plan) {
+        return Some(
+            "NCCL_TESTS_SPLIT makes several communicators, and NCCL's log does not say to which one a connection belongs: unset it to compare transports",
+        );
+    }
+    (plan.variants.len() > 1).then_some(
+        "calls of several variants alternate, and devices' counters cannot tell whose bytes they count: give one algorithm, number of CTAs and policy to compare transports",
+    )
 }
 
 /// Whether ranks form several communicators.

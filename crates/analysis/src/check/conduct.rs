@@ -11,12 +11,13 @@ use super::{
     pairs::{self, PairsLaunch},
     report::{Check, CheckLine, TWICE, Verdict},
     settings::{self, Survey},
+    transports::{self, NamedTransport, TransportLaunch, Tried},
 };
 use crate::comparison::Side;
 
 /// Launches of the collective: three medians show which one is unlike the others.
 const LAUNCHES: usize = 3;
-/// From this much time on pairs are measured even where the collective is as fast as it should be.
+/// From this much time on pairs are measured even where the collective is as fast as it should be, and transports, too.
 const AMPLE_TIME_S: f64 = 300.0;
 /// The least time that a stage is begun with.
 const MIN_STAGE_S: f64 = 2.0;
@@ -50,6 +51,10 @@ pub trait Stages {
     fn collective(&mut self, limit_s: f64) -> CollectiveLaunch;
     /// Launches pairs: both tests, or one alone where that suffices.
     fn pairs(&mut self, only: Option<Messages>, limit_s: f64) -> PairsLaunch;
+    /// The transports between the hosts that were read, each by itself; none on one host.
+    fn transports(&self) -> Vec<NamedTransport>;
+    /// Launches the collective over one of them.
+    fn transport(&mut self, name: &str, limit_s: f64) -> TransportLaunch;
 }
 
 /// A stage could not run, and no host is at fault.
@@ -82,13 +87,14 @@ impl Asked {
 
 /// Runs all stages, and returns the lines in the order of the checks.
 pub fn conduct(stages: &mut dyn Stages, asked: &Asked) -> Vec<CheckLine> {
-    let mut conductor = Conductor { stages, asked, lines: Vec::new() };
+    let mut conductor = Conductor { stages, asked, lines: Vec::new(), own: Vec::new() };
     let survey = conductor.survey();
     conductor.measure(survey.as_ref());
     let left_out = |check: &Check| !asked.only.is_empty() && !asked.only.contains(check);
     for check in Check::ALL.into_iter().filter(left_out) {
         let known = conductor.lines.iter().any(|line| line.check == check);
-        if !known && !matches!(check, Check::Baseline | Check::Limit | Check::Transports) {
+        let unasked = matches!(check, Check::Baseline | Check::Limit | Check::Transports);
+        if !known && !unasked {
             conductor.lines.push(CheckLine::new(check, Verdict::Waived, "left out by --only"));
         }
     }
@@ -101,6 +107,8 @@ struct Conductor<'a> {
     stages: &'a mut dyn Stages,
     asked: &'a Asked,
     lines: Vec<CheckLine>,
+    /// The first launches of the collective, over whatever NCCL chooses.
+    own: Vec<CollectiveLaunch>,
 }
 
 impl Conductor<'_> {
@@ -120,7 +128,7 @@ impl Conductor<'_> {
     /// Reads the hosts; what is wrong with one is read again.
     fn survey(&mut self) -> Option<Survey> {
         let wanted = [Check::Doctor, Check::Settings].map(|check| self.asked.wants(check));
-        if wanted == [false, false] {
+        if wanted == [false, false] && !self.asked.only.contains(&Check::Transports) {
             return None;
         }
         let begun = self.stages.elapsed_s();
@@ -151,13 +159,16 @@ impl Conductor<'_> {
 
     /// The stages that load the network.
     fn measure(&mut self, survey: Option<&Survey>) {
-        let loads = [Check::Collective, Check::Limit, Check::Baseline, Check::Pairs];
+        let loads =
+            [Check::Collective, Check::Limit, Check::Baseline, Check::Pairs, Check::Transports];
         if !loads.into_iter().any(|check| self.asked.wants(check)) {
             return;
         }
         if let Err(why) = self.stages.may_load(survey) {
-            for check in [Check::Collective, Check::Pairs] {
-                if self.asked.wants(check) {
+            for check in [Check::Collective, Check::Pairs, Check::Transports] {
+                // On one host there are none, unless they are asked for.
+                let none = check == Check::Transports && self.stages.transports().is_empty();
+                if self.asked.wants(check) && !none {
                     self.say(check, Verdict::CannotTell, why.clone());
                 }
             }
@@ -170,6 +181,9 @@ impl Conductor<'_> {
         if self.asked.wants(Check::Pairs) {
             self.pairs(needs_pairs);
         }
+        if self.asked.wants(Check::Transports) {
+            self.transports();
+        }
     }
 
     /// Measures the collective and holds it against its limit and the baseline. Returns why pairs are needed.
@@ -177,8 +191,9 @@ impl Conductor<'_> {
         let compared = self.asked.baseline.is_some() || self.asked.keeps_records;
         let wanted = if compared { MIN_LAUNCHES } else { LAUNCHES };
         let launches = self.launches(wanted);
-        let figures = completed(&launches);
         self.lines.push(collective::line(&launches));
+        self.own.clone_from(&launches);
+        let figures = completed(&launches);
         if figures.is_empty() {
             return Some("no collective completed");
         }
@@ -270,6 +285,57 @@ impl Conductor<'_> {
         let second = again.then(|| self.stages.pairs(first.only_suspect(), self.left_s()));
         first.took_s += spent_s;
         self.lines.extend(pairs::lines(&first, second.as_ref()));
+    }
+
+    /// Measures the collective over each network between hosts, and once more over those that a fault rests on.
+    fn transports(&mut self) {
+        let named = self.stages.transports();
+        let is_asked = !self.asked.only.is_empty();
+        if named.is_empty() {
+            if is_asked {
+                let text = "one host: there is no network between hosts";
+                self.say(Check::Transports, Verdict::Waived, text);
+            }
+            return;
+        }
+        if !is_asked && self.asked.within_s < AMPLE_TIME_S {
+            let text = format!(
+                "--within {:.0}m or --only transports measures each network; `busbw transports` measures several sizes",
+                AMPLE_TIME_S / 60.0
+            );
+            return self.say(Check::Transports, Verdict::Waived, text);
+        }
+        let mut tried: Vec<Tried> =
+            named.into_iter().map(|transport| Tried { transport, launches: Vec::new() }).collect();
+        let all = 0..tried.len();
+        self.over(&mut tried, all.collect());
+        let own = self.own.clone();
+        if let Some(fault) = transports::fault(&completed(&own), &tried) {
+            self.over(&mut tried, fault.places());
+        }
+        let some_left = |of: &Tried| of.launches.is_empty() && of.transport.waived.is_none();
+        let line = match tried.iter().all(some_left) {
+            true => {
+                let text = "there was no time left for transports";
+                CheckLine::new(Check::Transports, Verdict::CannotTell, text)
+            }
+            false => transports::line(&completed(&own), &tried),
+        };
+        self.lines.push(line);
+    }
+
+    /// Launches the collective over each of these transports, as long as there is time.
+    fn over(&mut self, tried: &mut [Tried], places: Vec<usize>) {
+        let mut last_s = self.own.last().map_or(0.0, |launch| launch.took_s);
+        for place in places {
+            let of = &mut tried[place];
+            if of.transport.waived.is_some() || !self.has_time(last_s) {
+                continue;
+            }
+            let launch = self.stages.transport(&of.transport.name, self.left_s());
+            last_s = last_s.max(launch.took_s);
+            of.launches.push(launch);
+        }
     }
 }
 

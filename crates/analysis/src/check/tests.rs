@@ -63,6 +63,8 @@ struct Fake {
     pairs_s: f64,
     /// Launches of pairs that are disturbed before one is not.
     disturbed: usize,
+    /// GB/s of each transport's launches, in turn; the last one stays.
+    transports: Vec<(&'static str, Vec<f64>)>,
     busy: Option<String>,
     interrupted_at_s: Option<f64>,
     said: Vec<&'static str>,
@@ -142,6 +144,25 @@ impl Stages for Fake {
         let labels = ["a", "b", "c", "d"].map(|host| format!("{host} core 0")).to_vec();
         let look = Look { test: Messages::Bandwidth, labels, verdict };
         PairsLaunch { outcome: Ok(vec![look]), took_s: self.pairs_s }
+    }
+
+    fn transports(&self) -> Vec<NamedTransport> {
+        let named = |(name, _): &(&'static str, _)| NamedTransport {
+            name: (*name).to_owned(),
+            kind: name.split(':').next().map(str::to_owned),
+            waived: None,
+        };
+        self.transports.iter().map(named).collect()
+    }
+
+    fn transport(&mut self, name: &str, _: f64) -> TransportLaunch {
+        let (said, launches) =
+            self.transports.iter_mut().find(|(known, _)| *known == name).unwrap();
+        self.said.push(said);
+        self.clock_s += self.launch_s;
+        let collective = figures(1100.0 / turn(launches).unwrap());
+        let figures = TransportFigures { collective, limit: Some(12.5), unproven: None };
+        TransportLaunch { outcome: Ok(figures), took_s: self.launch_s }
     }
 }
 
@@ -303,4 +324,32 @@ fn a_launcher_that_fails_lets_the_job_start() {
     let lines = conduct(&mut fake, &minute());
     assert_eq!(decide(&lines, false, false).decision, Decision::LetThrough);
     assert!(lines.iter().all(|line| line.measured == 0 && line.verdict == Verdict::CannotTell));
+}
+
+/// Each network once, and those that a fault rests on twice.
+#[test]
+fn transports_are_measured_where_there_is_time() {
+    let rails = || vec![("ib:a", vec![10.0]), ("ib:b", vec![5.0]), ("socket:eth0", vec![3.0])];
+    let mut fake = Fake { transports: rails(), ..fast() };
+    let lines = conduct(&mut fake, &minute());
+    assert_eq!(verdicts(&lines).last(), Some(&(Check::Transports, Verdict::Waived)));
+    assert_eq!(fake.said.last(), Some(&"pairs"));
+    let ample = Asked { within_s: 300.0, ..Asked::default() };
+    let mut fake = Fake { transports: rails(), ..fast() };
+    let lines = conduct(&mut fake, &ample);
+    assert_eq!(fake.said[5..], ["ib:a", "ib:b", "socket:eth0", "ib:b", "ib:a"]);
+    let decided = decide(&lines, false, false);
+    assert_eq!(decided.decision, Decision::Blocked);
+    assert!(decided.reason.starts_with("transports: ib:b reaches 5.00 GB/s"), "{decided:?}");
+    // Without a fault each is measured once, and asked for by itself also in a minute.
+    let healthy = vec![("ib:a", vec![10.0]), ("ib:b", vec![9.9])];
+    let only = Asked { only: vec![Check::Transports], ..minute() };
+    let mut fake = Fake { transports: healthy, ..fast() };
+    let lines = conduct(&mut fake, &only);
+    assert_eq!(fake.said.iter().filter(|said| said.starts_with("ib")).count(), 2);
+    assert!(!fake.said.contains(&"pairs"));
+    assert_eq!(decide(&lines, true, false).decision, Decision::Pass, "{lines:?}");
+    // One host has none.
+    let lines = conduct(&mut fast(), &ample);
+    assert!(lines.iter().all(|line| line.check != Check::Transports));
 }

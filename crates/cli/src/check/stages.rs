@@ -10,7 +10,10 @@ use std::{
 
 use anyhow::{Context, Result};
 use busbw_analysis::{
-    check::{CollectiveLaunch, Failure, PairsLaunch, Stages, Survey, Unable},
+    check::{
+        CollectiveLaunch, Failure, NamedTransport, PairsLaunch, Stages, Survey, TransportLaunch,
+        Unable,
+    },
     explain::Hardware,
 };
 use busbw_core::{
@@ -21,7 +24,7 @@ use busbw_core::{
 use busbw_job::launchers::Placement;
 use tempfile::TempDir;
 
-use super::{hosts, records};
+use super::{hosts, records, transports::Networks};
 use crate::{
     consent::Consent,
     launcher,
@@ -31,6 +34,7 @@ use crate::{
         Environment, Interruption, Launch, Prepared,
         launch::{self, Started},
     },
+    transports::JobHost,
     within_job::Leader,
 };
 
@@ -61,8 +65,11 @@ pub(super) struct Machines<'a> {
     hardware: Hardware,
     collective: Vec<OsString>,
     pairs: Vec<OsString>,
+    prepared: Prepared,
     /// None where this process starts the ranks itself.
     placement: Option<Placement>,
+    /// Of the hosts that were read, where there are several.
+    networks: Option<Networks>,
     folder: PathBuf,
     /// Is removed with this.
     _temporary: Option<TempDir>,
@@ -127,6 +134,8 @@ impl<'a> Machines<'a> {
             collective,
             pairs,
             placement: prepared.placement(),
+            prepared,
+            networks: None,
             folder,
             _temporary: temporary,
             has_both_tests: on_gpus,
@@ -146,16 +155,28 @@ impl<'a> Machines<'a> {
         self.ranks
     }
 
-    /// Starts a launch, which ends within `limit_s`.
+    /// Starts a launch in this process's environment, which ends within `limit_s`.
     fn launch(&mut self, name: &str, words: &[OsString], limit_s: f64) -> Result<Launch, Failure> {
-        self.launches += 1;
-        let path = self.folder.join(format!("{:02}-{name}.jsonl", self.launches));
         let plain =
             Environment { name: name.to_owned(), variables: Vec::new(), options: Vec::new() };
+        self.launch_in(&plain, words, limit_s)
+    }
+
+    /// The same with variables of its own.
+    fn launch_in(
+        &mut self,
+        environment: &Environment,
+        words: &[OsString],
+        limit_s: f64,
+    ) -> Result<Launch, Failure> {
+        self.launches += 1;
+        // A transport's name has a colon, which some file systems refuse.
+        let name = environment.name.replace(':', "-");
+        let path = self.folder.join(format!("{:02}-{name}.jsonl", self.launches));
         let limit = Duration::try_from_secs_f64(limit_s).unwrap_or(Duration::MAX);
         let until = Instant::now().checked_add(limit.saturating_sub(END_GRACE));
         let started = Started { leader: self.leader, interruption: &self.interruption, until };
-        let launch = launch::run(words, &plain, &path, &started)
+        let launch = launch::run(words, environment, &path, &started)
             .map_err(|error| Failure::Tool(format!("{error:#}")))?;
         if let Some(record) = &launch.record {
             if self.hosts.is_empty() {
@@ -187,6 +208,7 @@ impl Stages for Machines<'_> {
             processes.map_err(|error| Unable(format!("the hosts cannot be read: {error:#}")))?;
         let survey = hosts::survey(&processes);
         self.hosts = survey.hosts.iter().map(|host| host.host.clone()).collect();
+        self.networks = Networks::of(JobHost::all(processes), &self.prepared);
         Ok(survey)
     }
 
@@ -211,6 +233,28 @@ impl Stages for Machines<'_> {
         let launch = self.launch("pairs", &words, limit_s);
         let outcome = launch.and_then(|launch| records::looks(&launch));
         PairsLaunch { outcome, took_s: begun.elapsed().as_secs_f64() }
+    }
+
+    fn transports(&self) -> Vec<NamedTransport> {
+        self.networks.as_ref().map_or(Vec::new(), Networks::named)
+    }
+
+    fn transport(&mut self, name: &str, limit_s: f64) -> TransportLaunch {
+        let begun = Instant::now();
+        let mut words = self.collective.clone();
+        let environment = self.networks.as_ref().and_then(|all| all.environment(name));
+        let launch = match environment {
+            Some(environment) => {
+                words.extend(environment.options.iter().map(OsString::from));
+                self.launch_in(&environment, &words, limit_s)
+            }
+            None => Err(Failure::Tool(format!("there is no transport {name}"))),
+        };
+        let outcome = launch.and_then(|launch| match &self.networks {
+            Some(networks) => networks.figures(name, &launch, &self.hardware),
+            None => Err(Failure::Tool("the hosts were not read".to_owned())),
+        });
+        TransportLaunch { outcome, took_s: begun.elapsed().as_secs_f64() }
     }
 }
 

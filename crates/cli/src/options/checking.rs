@@ -18,7 +18,8 @@ use super::{
 /// `--only`'s words.
 fn check_words() -> impl TypedValueParser<Value = Check> {
     // Limit and baseline are asked for by options of their own.
-    const NAMED: [Check; 4] = [Check::Doctor, Check::Settings, Check::Collective, Check::Pairs];
+    const NAMED: [Check; 5] =
+        [Check::Doctor, Check::Settings, Check::Collective, Check::Pairs, Check::Transports];
     PossibleValuesParser::new(NAMED.map(Check::name))
         .map(|word| NAMED.into_iter().find(|check| check.name() == word).unwrap_or(Check::Doctor))
 }
@@ -29,7 +30,7 @@ pub struct CheckingArguments {
     /// Time for all of it: 60s, 10m, 1h
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub within: f64,
-    /// Only these: doctor, settings, collective, pairs [default: all]
+    /// Only these: doctor,settings,collective,pairs,transports [default: all]
     #[arg(long, value_name = "CHECKS", value_delimiter = ',', value_parser = check_words(), hide_possible_values = true)]
     pub only: Vec<Check>,
     /// An earlier run of the same collective: records, a folder of them, or a run's id [default: none]

@@ -96,7 +96,7 @@ pub fn run(
         .context("cannot start a thread for the stderr of a launch")?;
     let code = follow(&mut child, started)?;
     let late = started.until.is_some_and(|until| Instant::now() >= until);
-    let settled = started.leader.map_or(Ok(()), Leader::settle);
+    let settled = started.leader.map_or(Ok(()), |leader| leader.settle(started.until));
     let took = begun.elapsed();
     let said = reader.join().unwrap_or_default();
     let record = store::read(path).ok();

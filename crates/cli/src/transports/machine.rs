@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use busbw_core::{Benchmark, plan::MovedBy};
 
-use crate::{options::TransportsArguments, sweep::Prepared};
+use crate::sweep::Prepared;
 use busbw_host::{
     machine::Interface,
     survey::{HostSurvey, RdmaPort, Survey},
@@ -89,8 +89,8 @@ impl JobHost {
 }
 
 impl Here {
-    /// What a job on `hosts` depends on.
-    pub fn of(hosts: Vec<JobHost>, prepared: &Prepared, arguments: &TransportsArguments) -> Here {
+    /// What a job on `hosts` depends on, without anything that the user wants beyond it.
+    pub fn of(hosts: Vec<JobHost>, prepared: &Prepared) -> Here {
         let plan = prepared.plan();
         let own =
             |(name, value): (String, String)| name.starts_with("NCCL_").then_some((name, value));
@@ -101,7 +101,7 @@ impl Here {
             moved_by: plan.backend.spec().moved_by,
             benchmark: prepared.benchmark(),
             ranks: plan.ranks(),
-            virtual_nodes: usize::from(arguments.virtual_nodes.unwrap_or(1)),
+            virtual_nodes: 1,
             // Of other hosts' GPUs nothing is loaded here.
             multicast: match hosts.len() {
                 0 | 1 => prepared.gpus().and_then(Gpus::multicast),
@@ -111,8 +111,8 @@ impl Here {
             ports: ports(&hosts),
             hosts,
             variables: variables.filter_map(own).collect(),
-            wanted: arguments.only.clone(),
-            net_plugin: arguments.net_plugin.clone(),
+            wanted: Vec::new(),
+            net_plugin: None,
         }
     }
 

@@ -22,6 +22,8 @@ use super::order::Order;
 
 /// How long the other processes' parts may take to end after process 0's: they lose their connection to it at once.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
+/// The same where the launch's time is over already: what was interrupted on process 0 ends elsewhere a moment later.
+const MIN_SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// The job.
 pub(crate) struct Leader {
@@ -103,14 +105,17 @@ impl Leader {
         }
     }
 
-    /// Waits until all other processes' parts of the last launch have ended.
+    /// Waits until all other processes' parts of the last launch have ended: until `until`, where there is such a time, and
+    /// never longer than 20 s.
     ///
     /// # Errors
     /// Names a process that was lost, or whose part has not ended in time and was aborted.
-    pub(crate) fn settle(&self) -> Result<(), ExitError> {
+    pub(crate) fn settle(&self, until: Option<Instant>) -> Result<(), ExitError> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let mut running: BTreeSet<usize> = self.server.workers().map(|(one, _)| one).collect();
-        let due = Instant::now() + SETTLE_TIMEOUT;
+        let begun = Instant::now();
+        let limit = begun + SETTLE_TIMEOUT;
+        let due = until.map_or(limit, |until| limit.min(until.max(begun + MIN_SETTLE_TIME)));
         let named = |process: usize| {
             format!("process {process} on {}", self.hosts.get(process).map_or("?", String::as_str))
         };
@@ -134,7 +139,7 @@ impl Leader {
                     let text = format!(
                         "the launch did not end on {} within {} s of its end on process 0",
                         all.join(", "),
-                        SETTLE_TIMEOUT.as_secs()
+                        begun.elapsed().as_secs()
                     );
                     return Err(ExitError::new(Exit::Timeout, text));
                 }
