@@ -74,6 +74,8 @@ fi
 . tests/kubernetes/shapes.sh
 # shellcheck source=tests/kubernetes/cases.sh
 . tests/kubernetes/cases.sh
+# shellcheck source=tests/kubernetes/init.sh
+. tests/kubernetes/init.sh
 
 # Every name that is expected, and no other.
 while read -r name; do

@@ -7,8 +7,12 @@ mod beside;
 mod folder;
 mod live;
 mod metrics;
+mod mirror;
+mod sending;
 mod serve;
 mod text;
+
+pub(crate) use sending::send;
 
 use std::io::Write;
 
@@ -18,7 +22,7 @@ use busbw_core::printable::Printable;
 use busbw_render::answer::{answer, json_line};
 use busbw_watch::{Job, State, View};
 
-use self::{beside::Beside, folder::Folder};
+use self::{beside::Beside, folder::Folder, mirror::Mirror};
 use crate::{options::WatchArguments, output_file};
 
 /// Where nothing else is said, a page that follows a job is about its last so many seconds.
@@ -65,6 +69,8 @@ fn exit(state: State) -> Exit {
 /// A job that is looked at.
 struct Watch<'a> {
     arguments: &'a WatchArguments,
+    /// What copies the files of other hosts, with `-H`.
+    mirror: Option<Mirror>,
     folder: Folder,
     beside: Beside,
     /// What was said of files on stderr.
@@ -73,17 +79,32 @@ struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     fn new(arguments: &'a WatchArguments) -> Result<Self> {
-        let folder = Folder::find(&arguments.sources)?;
         let beside = Beside::read(arguments)?;
-        Ok(Self { arguments, folder, beside, said: Vec::new() })
+        let mirror = match &arguments.hosts {
+            Some(hosts) => {
+                let command = arguments.launcher_command.as_deref();
+                Some(Mirror::of(hosts, command, &arguments.sources, !arguments.once)?)
+            }
+            None => None,
+        };
+        let folder = match &mirror {
+            Some(mirror) => Folder::find(&[mirror.folder().to_owned()])?,
+            None => Folder::find(&arguments.sources)?,
+        };
+        Ok(Self { arguments, mirror, folder, beside, said: Vec::new() })
     }
 
     /// Reads what is new, and looks at it.
     fn look(&mut self) -> Result<(Job, View)> {
         let last = self.arguments.last.or((!self.arguments.once).then_some(LAST_S));
         let last = last.map(|seconds| (seconds * 1e9) as u64);
+        if let Some(mirror) = &mut self.mirror {
+            mirror.take();
+        }
         let (files, refused) = self.folder.read(last)?;
-        for why in refused {
+        let of_hosts = self.mirror.as_ref().map_or_else(Vec::new, Mirror::said);
+        let is_partial = !of_hosts.is_empty();
+        for why in of_hosts.into_iter().chain(refused) {
             if !self.said.contains(&why) {
                 let _ = writeln!(Printable::new(std::io::stderr(), false), "busbw: {why}");
                 self.said.push(why);
@@ -91,6 +112,9 @@ impl<'a> Watch<'a> {
         }
         let job = chosen(Job::of(files), self.arguments.pid)?;
         let mut view = View::of(&job);
+        if is_partial && view.state == State::Fine {
+            view.state = State::CannotTell;
+        }
         self.beside.fill(&job, &mut view);
         Ok((job, view))
     }

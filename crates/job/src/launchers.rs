@@ -101,7 +101,7 @@ pub trait Launcher {
 }
 
 /// A job under way.
-pub trait RunningJob {
+pub trait RunningJob: Send {
     /// The stdout of process 0; to be called once.
     fn stdout(&mut self) -> Box<dyn Read + Send>;
 

@@ -154,3 +154,98 @@ fn metrics_are_written_and_served() {
     assert!(answer.ends_with("# EOF\n") && answer.contains("busbw_rank_straggler{"), "{answer}");
     assert!(others[0].contains(" 404 ") && others[1].contains(" 405 "), "{others:?}");
 }
+
+/// What stands for ssh: each host has a data folder of its own.
+fn ssh(folder: &Path) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join("ssh");
+    let script = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done\n[ \"$2\" != down ] || { echo 'ssh: down: no route' >&2; exit 255; }\nexport XDG_DATA_HOME=\"$(dirname \"$0\")/$2\"\nexec sh -c \"$3\"\n";
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// Where a host's data folder has the job's files.
+const FILES: &str = "busbw/watch/1";
+
+/// Two hosts, each with the files of two ranks of a job.
+fn two_hosts(name: &str, folder: &Path) {
+    for (host, ranks) in [("a", ["h0.0", "h0.1"]), ("b", ["h0.2", "h0.3"])] {
+        let files = folder.join(host).join(FILES);
+        fs::create_dir_all(&files).unwrap();
+        for rank in ranks {
+            let file = format!("{rank}.jsonl");
+            fs::copy(job(name).join(&file), files.join(&file)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn files_of_several_hosts_are_one_job() {
+    let folder = tempfile::tempdir().unwrap();
+    two_hosts("late", folder.path());
+    let ssh = ssh(folder.path());
+    let on = |hosts: &str, rest: &[&str]| {
+        let words = ["--once", "-H", hosts, "--launcher-command", ssh.to_str().unwrap()];
+        let words: Vec<&str> = words.into_iter().chain(rest.iter().copied()).collect();
+        watch(&words, &[])
+    };
+    let both = on("a,b", &["--json"]);
+    assert_eq!(both.status.code(), Some(1), "{both:?}");
+    let mut here: Value =
+        serde_json::from_slice(&watch(&["--once", "--json"], &[job("late")]).stdout).unwrap();
+    let mut there: Value = serde_json::from_slice(&both.stdout).unwrap();
+    // The copies are other files with the same lines.
+    for view in [&mut here, &mut there] {
+        for process in view["processes"].as_array_mut().unwrap() {
+            process.as_object_mut().unwrap().remove("file");
+        }
+    }
+    assert_eq!(there, here);
+    // A host that cannot be reached is said, and the others are looked at.
+    let one = on("a,down", &[]);
+    assert_eq!(one.status.code(), Some(5), "{one:?}");
+    let said = text(&one.stderr);
+    assert!(said.contains("down: ") && said.contains("no route"), "{said}");
+    assert!(text(&one.stdout).contains("have no file here"), "{one:?}");
+    let none = on("down", &[]);
+    assert_eq!(none.status.code(), Some(3), "{none:?}");
+    // No job, on one of them.
+    fs::remove_dir_all(folder.path().join("b/busbw")).unwrap();
+    let gone = on("a,b", &[]);
+    assert_eq!(gone.status.code(), Some(5), "{gone:?}");
+    assert!(text(&gone.stderr).contains("b: no job has written anything"), "{gone:?}");
+}
+
+/// Lines that are added on a host arrive while it is watched.
+#[test]
+fn what_another_host_adds_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    two_hosts("late", folder.path());
+    let added = folder.path().join("b").join(FILES).join("h0.3.jsonl");
+    let whole = fs::read_to_string(&added).unwrap();
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    fs::write(&added, lines[..2].concat()).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_busbw"))
+        .args(["watch", "--json", "--last", "100000", "-H", "a,b", "--launcher-command"])
+        .arg(ssh(folder.path()))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut views = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut state = || -> Value {
+        let view: Value = serde_json::from_str(&views.next().unwrap().unwrap()).unwrap();
+        view["state"].clone()
+    };
+    assert_ne!(state(), "late");
+    fs::OpenOptions::new()
+        .append(true)
+        .open(&added)
+        .unwrap()
+        .write_all(lines[2..].concat().as_bytes())
+        .unwrap();
+    let seen = (0..60).any(|_| state() == "late");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(seen);
+}

@@ -6,7 +6,9 @@ use std::{ffi::OsString, path::PathBuf};
 use busbw_core::{
     Benchmark, Collective,
     exit::{Exit, ExitError},
-    hidden_commands::{AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK, RULE, SURVEY, TIED},
+    hidden_commands::{
+        AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK, RULE, SURVEY, TIED, WATCH_FILES,
+    },
     plan::Style,
 };
 use busbw_render::answer::set_colour;
@@ -104,6 +106,13 @@ pub enum Command {
     Agent,
     /// A process of a job that describes its host before the job runs.
     Survey,
+    /// A host's part of `watch -H`.
+    WatchFiles {
+        /// Folders and files of the profiler; none for the newest job's.
+        sources: Vec<PathBuf>,
+        /// Whether what is added is printed, too.
+        follows: bool,
+    },
     /// Copy the program into this folder.
     CopyTo(PathBuf),
     /// Read what MPI says on stdin: keep what names transports, pass on what is for the user.
@@ -210,6 +219,10 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         FINGERPRINT => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         AGENT => Command::Agent,
         SURVEY => Command::Survey,
+        WATCH_FILES => Command::WatchFiles {
+            sources: matches.get_many("sources").unwrap_or_default().cloned().collect(),
+            follows: matches.get_flag("follow"),
+        },
         COPY_TO => Command::CopyTo(matches.get_one(FOLDER).cloned().unwrap_or_default()),
         LOG_FILTER => Command::LogFilter,
         RULE => Command::PluginRule { name: text(matches, "name"), asked: text(matches, "asked") },

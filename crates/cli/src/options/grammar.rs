@@ -5,7 +5,9 @@ use std::{ffi::OsString, path::PathBuf};
 
 use busbw_core::{
     Benchmark, Collective,
-    hidden_commands::{AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK, RULE, SURVEY, TIED},
+    hidden_commands::{
+        AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK, RULE, SURVEY, TIED, WATCH_FILES,
+    },
     messages::Messages,
     plan::Style,
 };
@@ -113,10 +115,14 @@ pub(super) fn with_hidden(grammar: Grammar) -> Grammar {
         .value_parser(clap::value_parser!(OsString))
         .required(true);
     let folder = clap::Arg::new(FOLDER).value_parser(clap::value_parser!(PathBuf)).required(true);
+    let follow = clap::Arg::new("follow").long("follow").action(clap::ArgAction::SetTrue);
+    let sources =
+        clap::Arg::new("sources").num_args(0..).value_parser(clap::value_parser!(PathBuf));
     grammar
         .subcommand(hidden(FINGERPRINT).arg(rank))
         .subcommand(hidden(AGENT))
         .subcommand(hidden(SURVEY))
+        .subcommand(hidden(WATCH_FILES).args([follow, sources]))
         .subcommand(hidden(COPY_TO).arg(folder))
         .subcommand(hidden(LOG_FILTER))
         .subcommand(hidden(RULE).args([required("name"), required("asked")]))

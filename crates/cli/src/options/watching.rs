@@ -3,6 +3,7 @@
 
 use std::{net::ToSocketAddrs, path::PathBuf};
 
+use busbw_job::hosts::Hosts;
 use clap::Args;
 
 /// `busbw watch`.
@@ -14,6 +15,18 @@ pub struct WatchArguments {
     /// Folders or files that busbw's profiler writes [default: the newest job in the data folder]
     #[arg(value_name = "FOLDER|FILE")]
     pub sources: Vec<PathBuf>,
+    /// Hosts of the job, whose files are read over ssh: hostA,hostB [default: this host alone]
+    #[arg(short = 'H', long, value_name = "HOSTS")]
+    pub hosts: Option<Hosts>,
+    /// ssh with its own options, such as 'ssh -p 2222' [default: ssh]
+    #[arg(
+        long = "launcher-command",
+        value_name = "WORDS",
+        requires = "hosts",
+        hide_short_help = true,
+        long_help = "ssh with its own options, such as 'ssh -p 2222' [default: ssh]"
+    )]
+    pub launcher_command: Option<String>,
     /// The job of this process, where there are several [default: the only job]
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,

@@ -44,16 +44,7 @@ impl Folder {
     /// # Errors
     /// There is none.
     pub(super) fn find(sources: &[PathBuf]) -> Result<Self> {
-        let sources = match sources {
-            [] => vec![newest()?],
-            named => named.to_vec(),
-        };
-        for source in &sources {
-            fs::metadata(source)
-                .with_context(|| format!("cannot read {}", source.display()))
-                .map_err(|error| ExitError::new(Exit::Usage, format!("{error:#}")))?;
-        }
-        Ok(Self { sources, read: BTreeMap::new() })
+        Ok(Self { sources: existing(sources)?, read: BTreeMap::new() })
     }
 
     /// Reads what was added, and forgets what is more than `last` ns old. Beside the files, why some could not be read.
@@ -62,7 +53,7 @@ impl Folder {
     /// A folder cannot be listed.
     pub(super) fn read(&mut self, last: Option<u64>) -> Result<(Files, Vec<String>)> {
         let mut refused = Vec::new();
-        let paths = self.paths()?;
+        let paths = paths(&self.sources)?;
         self.read.retain(|path, _| paths.contains(path));
         for path in &paths {
             if let Err(why) = self.add(path) {
@@ -95,34 +86,6 @@ impl Folder {
         }
     }
 
-    fn paths(&self) -> Result<Vec<PathBuf>> {
-        let mut paths = Vec::new();
-        for source in &self.sources {
-            if source.is_file() {
-                paths.push(source.clone());
-                continue;
-            }
-            let entries = fs::read_dir(source)
-                .with_context(|| format!("cannot list the folder {}", source.display()))?;
-            for entry in entries.flatten() {
-                let path = entry.path();
-                if path.extension().is_some_and(|end| end == "jsonl") && path.is_file() {
-                    paths.push(path);
-                }
-            }
-        }
-        paths.sort();
-        paths.dedup();
-        if paths.len() > MOST_FILES {
-            let text = format!(
-                "{} files are more than the {MOST_FILES} that are read: name one job's folder",
-                paths.len()
-            );
-            return Err(ExitError::new(Exit::Usage, text).into());
-        }
-        Ok(paths)
-    }
-
     fn add(&mut self, path: &Path) -> Result<()> {
         use std::os::unix::fs::MetadataExt;
         let mut file = File::open(path)?;
@@ -153,6 +116,54 @@ impl Folder {
         }
         Ok(())
     }
+}
+
+/// The sources that are named, all there; without one, the folder of the newest job.
+///
+/// # Errors
+/// One cannot be read, or there is no job.
+pub(super) fn existing(sources: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    if sources.is_empty() {
+        return Ok(vec![newest()?]);
+    }
+    for source in sources {
+        fs::metadata(source)
+            .with_context(|| format!("cannot read {}", source.display()))
+            .map_err(|error| ExitError::new(Exit::Usage, format!("{error:#}")))?;
+    }
+    Ok(sources.to_vec())
+}
+
+/// The files of folders and files, in the order of their names.
+///
+/// # Errors
+/// A folder cannot be listed, or they are too many.
+pub(super) fn paths(sources: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for source in sources {
+        if source.is_file() {
+            paths.push(source.clone());
+            continue;
+        }
+        let entries = fs::read_dir(source)
+            .with_context(|| format!("cannot list the folder {}", source.display()))?;
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|end| end == "jsonl") && path.is_file() {
+                paths.push(path);
+            }
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    if paths.len() > MOST_FILES {
+        let text = format!(
+            "{} files are more than the {MOST_FILES} that are read: name one job's folder",
+            paths.len()
+        );
+        return Err(ExitError::new(Exit::Usage, text).into());
+    }
+    Ok(paths)
 }
 
 /// The folder of the job that was written to last.

@@ -59,6 +59,10 @@ pub(super) fn verdict(view: &View) -> String {
             let worst = view.findings.iter().max_by_key(|finding| finding.severity);
             worst.map_or_else(String::new, |finding| finding.cause.clone())
         }
+        State::CannotTell if compared > 0 => format!(
+            "nobody is late beyond the noise, by {}; of hosts whose files are not here it cannot be told",
+            count(compared, "call")
+        ),
         State::CannotTell => {
             "cannot tell who is late: of no call are the times of two ranks known".to_owned()
         }

@@ -228,12 +228,13 @@ pub(in crate::options) const PLAN: Below = Below {
 /// Below the options of `busbw watch`.
 pub(in crate::options) const WATCH: Below = Below {
     notes: &[
-        "The job runs with NCCL_PROFILER_PLUGIN=$(busbw plugin path profiler), whose files this reads; on several hosts they are collected in one folder, or lie on one file system. Per communicator: speeds by operation and size, ranks by what the others waited for them, what stands out: docs/watch.md.",
+        "The job runs with NCCL_PROFILER_PLUGIN=$(busbw plugin path profiler), whose files this reads: here, with -H on other hosts over ssh. Per communicator: speeds by operation and size, ranks by what the others waited for them, what stands out: docs/watch.md.",
     ],
     examples: &[
         ("busbw watch", "needs a running job"),
         ("busbw watch --once --json watch-files", "a folder of a job's files"),
         ("busbw watch --once --machine dgx-h100 --against run.jsonl watch-files", ""),
+        ("busbw watch -H hostA,hostB", "needs two hosts"),
         ("busbw watch --prometheus 127.0.0.1:9400", "needs a running job"),
     ],
     exits: "--once: 0 nobody is late, 1 somebody is late or hangs, 2 usage or no files, 5 cannot tell; else 0, 130 interrupted",
