@@ -4,6 +4,7 @@
 #
 #   tests/check.sh target/release/busbw [TIMES [HEALTHY]]    counts of each kind; exit 1 where one misses
 #
+# BUSBW_CHECK_RAILS=only leaves out all but the kinds with several networks.
 # CI runs it once a kind; 20 and 200 times are by hand, their output is tests/check.txt.
 set -u
 program=$(realpath "$1")
@@ -33,8 +34,9 @@ plain() { # every host has the newer library
   done
 }
 
+within=60s
 check() { # OPTIONS...
-  at 1 timeout 90 "$program" check --within 60s --backend net --launcher ssh --launcher-command "$work/ssh" \
+  at 1 timeout 150 "$program" check --within $within --backend net --launcher ssh --launcher-command "$work/ssh" \
     -H "$(everywhere)" -b 1M -e 1M "$@" --json >"$work/out" 2>"$work/err"
   code=$?
 }
@@ -77,8 +79,10 @@ judge() { # KIND SEED WANTED-CHECK WANTED-HOST: nobody else may be named, and th
 plain
 check --only doctor
 [ "$code" = 0 ] || { echo "the first check ended with $code: $(tail -n 2 "$work/err")"; exit 1; }
+rounds=$times
+[ "${BUSBW_CHECK_RAILS:-}" = only ] && rounds=0 healthy=0
 kinds=("a slow link" "a slow rank" "a wrong MTU" "a missing library" "another NCCL" "a low memlock")
-for seed in $(seq "$times"); do
+for seed in $(seq "$rounds"); do
   host=$((seed * 7 % count + 1))
   for kind in "${kinds[@]}"; do
     plain
@@ -110,6 +114,8 @@ for seed in $(seq "$healthy"); do
   judge "no fault" "$seed" "" ""
 done
 # Two more networks of the same rate, of which one is slow beyond the hosts' own shapers.
+# Each network has launches of its own: on a busy machine a minute is short for them.
+within=120s
 rail rail0 1 250
 rail rail1 2 250
 for seed in $(seq "$times"); do
@@ -124,13 +130,15 @@ for seed in $(seq "$times"); do
 done
 kinds+=("a slow rail")
 status=0
-echo "$count hosts, --within 60s, net backend over veth at 250 Mb/s, $(nproc) processors"
+echo "$count hosts, --within 60s (rails: 120s), net backend over veth at 250 Mb/s, $(nproc) processors"
 for kind in "${kinds[@]}" "no fault" "rails alike"; do
   [ -n "${runs[$kind]:-}" ] || continue
   wanted=named
   [ "$kind" = "no fault" ] || [ "$kind" = "rails alike" ] && wanted="nobody named"
   echo "$kind: $wanted ${right[$kind]:-0} of ${runs[$kind]}, others named in ${wrong[$kind]:-0}, longest ${longest[$kind]} s"
   [ "${right[$kind]:-0}" = "${runs[$kind]}" ] && [ "${wrong[$kind]:-0}" = 0 ] || status=1
-  awk -v s="${longest[$kind]}" 'BEGIN {exit !(s > 60.5)}' && status=1
+  allowed=60.5
+  case $kind in *rail*) allowed=120.5 ;; esac
+  awk -v s="${longest[$kind]}" -v most=$allowed 'BEGIN {exit !(s > most)}' && status=1
 done
 exit $status

@@ -38,8 +38,6 @@ pub struct Entries {
     pub caused: u64,
     /// What it waited for the last one in all calls, ns.
     pub suffered: u64,
-    /// The longest time of `caused` in one call, ns.
-    pub longest: u64,
     /// Of all calls with a late entry, those that it was in.
     pub with_late: usize,
 }
@@ -121,7 +119,6 @@ fn of_group(job: &Job, at: usize, calls: &[Matched<'_>], waits: &Waits) -> Laten
             let entries = &mut found.ranks[order.last];
             entries.last += 1;
             entries.caused = entries.caused.saturating_add(by);
-            entries.longest = entries.longest.max(by);
             found.entries.push(LateEntry { call: place, member: order.last, by });
         }
     }

@@ -65,6 +65,12 @@ impl Tried {
         &self.transport.name
     }
 
+    /// Whether it can run here, and no launch has shown how: there was no time, or the launcher failed.
+    fn is_open(&self) -> bool {
+        let is_tool = |launch: &TransportLaunch| matches!(launch.outcome, Err(Failure::Tool(_)));
+        self.transport.waived.is_none() && self.launches.iter().all(is_tool)
+    }
+
     fn figures(&self) -> impl Iterator<Item = &TransportFigures> {
         self.launches.iter().filter_map(|launch| launch.outcome.as_ref().ok())
     }
@@ -184,6 +190,10 @@ pub(super) fn line(default: &[&CollectiveFigures], tried: &[Tried]) -> CheckLine
 
 fn judged(default: &[&CollectiveFigures], tried: &[Tried]) -> CheckLine {
     let measured: Vec<&Tried> = tried.iter().filter(|of| !of.launches.is_empty()).collect();
+    if measured.is_empty() && tried.iter().any(Tried::is_open) {
+        let text = "there was no time left for transports";
+        return CheckLine::new(Check::Transports, Verdict::CannotTell, text);
+    }
     if measured.is_empty() {
         let why = tried.iter().find_map(|of| of.transport.waived.as_deref());
         let text = match why {
@@ -206,10 +216,14 @@ fn judged(default: &[&CollectiveFigures], tried: &[Tried]) -> CheckLine {
     if more > 0 {
         words.push(format!("{more} more"));
     }
-    let text = format!("default {shown} GB/s{at}; {}", words.join(", "));
+    let mut text = format!("default {shown} GB/s{at}; {}", words.join(", "));
+    // Of a transport that was not measured, or that nobody proved to run, nothing can be said.
     let any = measured.iter().any(|of| !of.proven().is_empty());
-    // Of a transport that nobody proved to run nothing can be said.
-    let verdict = if any { Verdict::Pass } else { Verdict::CannotTell };
+    let late: Vec<&str> = tried.iter().filter(|of| of.is_open()).map(Tried::name).collect();
+    if !late.is_empty() {
+        text.push_str(&format!("; there was no time for {}", late.join(", ")));
+    }
+    let verdict = if any && late.is_empty() { Verdict::Pass } else { Verdict::CannotTell };
     CheckLine::new(Check::Transports, verdict, text)
 }
 
@@ -336,18 +350,25 @@ mod tests {
         let line = said(2.0, &[ib.clone()]);
         assert_eq!(line.verdict, Verdict::CannotTell);
         assert!(line.text.ends_with("ib:a not proven: NET/Socket ran"), "{}", line.text);
-        ib.launches[0].outcome = Err(Failure::Tool("its time was over".to_owned()));
-        let line = said(2.0, &[ib, tried("socket:a", &[2.0])]);
+        let text = "rank 1 was lost".to_owned();
+        ib.launches[0].outcome = Err(Failure::Job { text, who: None });
+        let line = said(2.0, &[ib.clone(), tried("socket:a", &[2.0])]);
         assert_eq!(line.verdict, Verdict::Pass);
-        assert!(
-            line.text.contains("ib:a failed: its time was over, socket:a 2.00"),
-            "{}",
-            line.text
-        );
+        assert!(line.text.contains("ib:a failed: rank 1 was lost, socket:a 2.00"), "{}", line.text);
+        // What was not measured is no pass.
+        for outcomes in [vec![Err(Failure::Tool("its time was over".to_owned()))], Vec::new()] {
+            let launch = |outcome| TransportLaunch { outcome, took_s: 1.0 };
+            ib.launches = outcomes.into_iter().map(launch).collect();
+            let line = said(2.0, &[ib.clone(), tried("socket:a", &[2.0])]);
+            assert_eq!(line.verdict, Verdict::CannotTell);
+            assert!(line.text.ends_with("; there was no time for ib:a"), "{}", line.text);
+        }
+        assert_eq!(said(2.0, &[ib.clone()]).verdict, Verdict::CannotTell);
         let waived = Some("on b there is no eth1".to_owned());
         let transport = NamedTransport { name: "socket:eth1".to_owned(), kind: None, waived };
-        let none = [Tried { transport, launches: Vec::new() }];
-        assert_eq!(said(2.0, &none).verdict, Verdict::Waived);
+        let none = Tried { transport, launches: Vec::new() };
+        assert_eq!(said(2.0, &[none.clone()]).verdict, Verdict::Waived);
+        assert_eq!(said(2.0, &[none, ib]).verdict, Verdict::CannotTell);
         assert_eq!(said(2.0, &[]).verdict, Verdict::Waived);
     }
 }
