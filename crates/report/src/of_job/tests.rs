@@ -57,7 +57,7 @@ fn a_late_rank_is_named_as_watch_names_it() {
     assert_eq!(told.sentence, summary::sentence(&view.sentence()));
     assert_eq!((told.answer.level, told.answer.word.as_str()), (Level::Slow, "A rank is late"));
     assert!(told.answer.remedy.unwrap().text.starts_with("Compare this GPU's clocks"));
-    assert_eq!(told.subject, "a job, 4 processes on 1 host, 6 communicators, 94 ms of calls");
+    assert_eq!(told.subject, "a job, 4 processes on 1 host, 8 communicators, 84 ms of calls");
     let named: Vec<&str> =
         told.lateness.iter().filter(|row| row.named).map(|row| row.name.as_str()).collect();
     assert_eq!((named, told.per_row), (vec!["rank 3 (h0)"], 1));
