@@ -58,10 +58,10 @@ function callOptions(job, drawn, figure) {
       name: known.name,
       data: all[number],
       encode: { x: 0, y: 1 },
-      connectNulls: false,
+      connectNulls: true,
       showAllSymbol: true,
       symbol: shape(number),
-      symbolSize: job.classes[0].windows.length > 30 ? 5 : 7,
+      symbolSize: job.classes[0].windows.length > 30 ? 6 : 8,
       lineStyle: { color: colour(number), width: 1.75 },
       itemStyle: { color: colour(number) },
       emphasis: { disabled: true },
@@ -124,7 +124,7 @@ function lateOptions(job, width) {
     yAxis: { type: "category", data: names, inverse: true, axisLabel: { color: text, fontSize: names.length > 32 ? 10 : 12, width: narrow ? 90 : 150, overflow: "truncate", interval: names.length > 32 ? (at) => at % 2 === 0 || job.lateness[at].named : 0 }, axisTick: { show: false }, axisLine: { show: false } },
     visualMap: {
       type: "continuous", dimension: 2, min: Math.log10(LEAST_LATE), max: most, calculable: true, ...scale,
-      inRange: { color: SCALE }, textStyle: { color: text }, formatter: (value) => (value <= 0 ? "none" : timeTick(10 ** value)), text: ["late", ""],
+      inRange: { color: SCALE }, textStyle: { color: text }, formatter: (value) => (value <= 0 ? "none" : timeTick(10 ** value)),
     },
     tooltip: {
       ...commonOptions("").tooltip,
@@ -149,7 +149,7 @@ function lateOptions(job, width) {
 /** Puts the lateness of a job's ranks into its section. */
 function lateChart(part, job) {
   const holder = part.querySelector(".chart");
-  const height = () => (holder.style.height = `${Math.min(960, Math.max(240, job.lateness.length * (job.lateness.length > 32 ? 13 : 26) + (holder.clientWidth < 560 ? 150 : 90)))}px`);
+  const height = () => (holder.style.height = `${Math.min(960, Math.max(290, job.lateness.length * (job.lateness.length > 32 ? 13 : 26) + (holder.clientWidth < 560 ? 150 : 90)))}px`);
   height();
   chartIn(holder, (chart) => chart.setOption(lateOptions(job, chart.getWidth()), { notMerge: true }));
   const alternative = part.querySelector(".alternative");
