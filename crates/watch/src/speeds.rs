@@ -49,7 +49,7 @@ pub struct Speed {
 /// The speeds, sizes between two powers of two together, the operation with the most time first.
 #[must_use]
 pub fn speeds(group: &Group, calls: &[Matched<'_>]) -> Vec<Speed> {
-    let speeds = by_class(group.ranks, calls, |size| doublings(size));
+    let speeds = by_class(group.ranks, calls, doublings);
     speeds.into_iter().map(|(_, speed)| speed).collect()
 }
 
