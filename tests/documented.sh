@@ -55,6 +55,7 @@ printf '#!/bin/sh\nexport NCCL_DEBUG=INFO\n./all_reduce_perf -b 8 -e 8G -f 2 -i 
 # A job's files, as the profiler writes them.
 cp -r "$tests/watch/healthy" watch-files
 cp -r "$tests/watch/late" late
+busbw check --backend host -g 2 -b 4K -e 4K --only collective --json >check.json 2>/dev/null || true
 
 # Each block of commands gets a copy of both.
 cd "$work"

@@ -1,7 +1,7 @@
 // One page of each kind, of what the repository holds and of samples. Not the checks.
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { pairs, path, record, report, sweep, transports, tuning } from "./samples.mjs";
+import { check, pairs, path, ranks, record, report, sweep, transports, tuning } from "./samples.mjs";
 
 const logs = process.env.REPORT_LOGS;
 const log = (name) => join(logs, name);
@@ -39,6 +39,19 @@ const MAKE = {
   pairs: () => {
     pairs("kind-pairs.json", { judged: true });
     return report("kind-pairs.html", ["kind-pairs.json"]);
+  },
+  check: () => {
+    check("kind-check.json");
+    return report("kind-check.html", ["kind-check.json"]);
+  },
+  job: () => {
+    mkdirSync(path("kind-job"), { recursive: true });
+    for (let rank = 0; rank < 4; rank++) copyFileSync(join(logs, "../watch/late", `h0.${rank}.jsonl`), path(`kind-job/h0.${rank}.jsonl`));
+    return report("kind-job.html", ["kind-job"], "--machine", "dgx-h100");
+  },
+  ranks: () => {
+    ranks("kind-ranks");
+    return report("kind-ranks.html", ["kind-ranks"]);
   },
   latency: () => report("kind-latency.html", [log("oci-h100-osu_latency-host.txt"), log("oci-h100-osu_latency-device.txt")]),
   wrong: () => report("kind-wrong.html", [planted("wrong_data_at_19_sizes.txt")]),

@@ -99,12 +99,15 @@ const FIRST_SCREEN = {
   transports: [/Fastest: p2p/, /327\.9 GB\/s/, /73\.0 % of the limit/, /Do: nvls failed/],
   tuning: [/Faster, but not at all sizes/, /\+29\.8 %/, /95 % interval 27\.8 to 31\.8 %/, /Do: Set it for jobs/, /export NCCL_IB_QPS_PER_CONNECTION=4/],
   pairs: [/1 is slow/, /node-2 gpu 3 receives 50 % slower/, /of what is normal here/, /Do: Check its links/, /busbw pairs/],
+  check: [/Not fit/, /331\.0 GB\/s/, /85\.3 % of the limit, 388\.0 GB\/s/, /n3: MTU on 10\.0\.0\.0\/24 1500/, /Do: Make it the same on all hosts/, /ip link/],
+  job: [/A rank is late/, /GB\/s/, /% of the limit/, /Its calls wait|its calls wait/, /Do: Compare this GPU's clocks/],
+  ranks: [/A rank is late/, /GB\/s/, /rank 777 \(node-97, pid 4777\)/i, /Do: \S+/],
   latency: [/Slow/, /29\.97 µs/, /Do: With UCX/],
   wrong: [/Wrong data/, /of wrong data/, /Do: Do not trust any figure/, /busbw sendrecv -c 10/],
   failed: [/Failed/, /Rank 13 on gpu-b12 ran out of GPU memory/, /Do: Let the rank use less GPU memory/],
 };
 /** Pages whose answer is red, and those that are neither red nor of a colour that praises. */
-const RED = ["wrong", "failed"];
+const RED = ["check", "wrong", "failed"];
 
 for (const [kind, make] of Object.entries(PAGES)) {
   test(`a page of ${kind}: the answer on the first screen, nothing off it, axe-core`, { timeout: 120000 }, async () => {
@@ -144,6 +147,37 @@ for (const [kind, make] of Object.entries(PAGES)) {
     }
   });
 }
+
+check("who is late is marked in the map of lateness, and the table beside it says the same", PAGES.job, {}, async (page) => {
+  const words = await texts(page, chart("late"));
+  assert.deepEqual(words.filter((word) => word.startsWith("▼")), ["▼ rank 3 (h0)"]);
+  await page.$eval(`[data-chart="late"] .alternative`, (details) => (details.open = true));
+  const rows = await page.$$eval(`[data-chart="late"] .alternative tbody tr`, (found) => found.map((row) => row.textContent));
+  assert.equal(rows.length, 4);
+  assert.match(rows[3], /▼ rank 3 \(h0\)[1-9]/);
+});
+
+check("collectives over the run are times, bandwidths or shares", PAGES.job, {}, async (page) => {
+  const options = await page.$$eval("[data-figure] option", (found) => found.map((one) => one.value));
+  assert.deepEqual(options, ["time", "busbw", "limit"]);
+  assert.ok((await texts(page, chart("calls"))).includes("median time"));
+  await page.$eval(`[data-chart="calls"] .alternative`, (details) => (details.open = true));
+  await page.select("[data-figure]", "limit");
+  assert.ok((await texts(page, chart("calls"))).includes("percent of the limit"));
+  const cells = await page.$$eval(`[data-chart="calls"] .alternative td`, (found) => found.map((one) => one.textContent));
+  assert.ok(cells.length > 4 && cells.every((cell) => /^([0-9.]+ %|none)$/.test(cell)), cells.join());
+});
+
+check("of a thousand ranks the map has 64 rows, and names the late one when it was late", PAGES.ranks, {}, async (page) => {
+  await page.$eval(`[data-chart="late"] .alternative`, (details) => (details.open = true));
+  const rows = await page.$$eval(`[data-chart="late"] .alternative tbody tr`, (found) => found.map((row) => [...row.cells].map((cell) => cell.textContent)));
+  assert.equal(rows.length, 64);
+  const [late] = rows.filter((row) => row[0].startsWith("▼"));
+  assert.equal(late[0], "▼ ranks 768 to 783");
+  const [early, then] = [late.slice(1, late.length / 2 - 1), late.slice(late.length / 2 + 2)];
+  assert.ok(early.every((cell) => !cell.includes("rank 777")), early.join());
+  assert.ok(then.every((cell) => cell.includes("rank 777 (node-97)")), then.join());
+});
 
 check("who is slow is marked in the matrix", PAGES.pairs, {}, async (page) => {
   const words = await texts(page, chart("pairs"));

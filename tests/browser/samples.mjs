@@ -1,7 +1,7 @@
 // What the tests' pages are made of: records of the fake backend, made noisy with a fixed seed, and the
 // results and matrices that need hardware. Not the checks.
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 
@@ -182,6 +182,41 @@ export function pairs(name, { hosts = 2, gpus = 8, unit = "GB/s", judged = false
   }
   writeFileSync(path(name), JSON.stringify(made));
   return made;
+}
+
+/** A result of `busbw check` that blocks: a line of each verdict, and a text that is markup. */
+export function check(name) {
+  const line = (which, verdict, text, extra = {}) => ({ check: which, verdict, text, measured: 0, took_s: 0, ...extra });
+  const made = {
+    check_schema: 1, busbw: "0.1.0", started: "2026-11-25 02:00:00", started_unix: 1795572000, args: ["busbw", "check", "-H", "n1:8,n2:8,n3:8,n4:8", "--within", "60s"],
+    hosts: ["n1", "n2", "n3", "n4"], ranks: 32, within_s: 60, took_s: 31.4, decision: "blocked", reason: "settings: n3: MTU on 10.0.0.0/24 1500 where 3 others have 9000",
+    lines: [
+      line("doctor", "pass", "4 hosts: no fault", { took_s: 2.5 }),
+      line("settings", "fail", "MTU on 10.0.0.0/24 1500 where 3 others have 9000", { subject: { is: "host", host: "n3" }, measured: 2, remedy: "make it the same on all hosts", confirm: "ip link" }),
+      line("collective", "pass", "all_reduce float sum: 331.0 GB/s at 256 MiB, data right, in 2 launches", { took_s: 8.1, figure: { value: 331, unit: "GB/s", size: 2 ** 28 } }),
+      line("limit", "pass", "331.0 GB/s of 388.0 GB/s, set by NIC 0", { figure: { value: 331, unit: "GB/s", size: 2 ** 28, wanted: 388 } }),
+      line("pairs", "cannot-tell", "<img src=x onerror=alert(1)> sends 30 % slower, seen once", { subject: { is: "link", from: "n1 gpu 1", to: "n2 gpu 2", both: false }, measured: 1 }),
+      line("transports", "waived", "left to `busbw transports`"),
+    ],
+  };
+  writeFileSync(path(name), JSON.stringify(made));
+  return made;
+}
+
+/** The profiler's files of a job of many ranks in one communicator; `late` comes 1 ms after the others in the second half. */
+export function ranks(name, { count = 1024, calls = 200, late = 777 } = {}) {
+  mkdirSync(path(name), { recursive: true });
+  for (let rank = 0; rank < count; rank++) {
+    const duration = (call) => (rank === late && call >= calls / 2 ? 400_000 : 1_400_000 + ((call * 7919 + rank * 104729) % 10_000));
+    const lines = [
+      { kind: "process", version: 1, busbw: "0.1.0", host: `node-${Math.floor(rank / 8)}`, pid: 4000 + rank, job: "4711", rank, began: 1795757041000000000, gpu_origin: 1, interface: 6, mask: 70 },
+      { kind: "communicator", number: 0, id: "0x5a1", name: "default_pg", nodes: count / 8, ranks: count, rank, at: 1 },
+      { kind: "heartbeat", at: 1000200300, clock: 1795757042000200300, late: 61000, core_wait: 1200000, dropped_calls: 0, dropped_steps: 0 },
+      { kind: "clock", communicator: 0, at: 1000200300, ahead: 5000 },
+      { kind: "calls", communicator: 0, operation: "AllReduce", count: 16777216, datatype: "ncclFloat32", size: 67108864, algorithm: "RING", protocol: "SIMPLE", channels: 8, calls: Array.from({ length: calls }, (_, call) => [call, call * 2e8, call * 2e8 + 9000, duration(call)]) },
+    ];
+    writeFileSync(path(join(name, `node-${Math.floor(rank / 8)}.${4000 + rank}.jsonl`)), lines.map((line) => JSON.stringify(line)).join("\n") + "\n");
+  }
 }
 
 /** Writes a page from these files. */

@@ -14,6 +14,8 @@ pub mod extrapolation;
 pub mod hang;
 /// Interfaces that are slow, or that share a link.
 pub mod interfaces;
+/// What the speed of a running job's calls is held against.
+pub mod job_speeds;
 /// A machine that a word of the command line names.
 pub mod machine_argument;
 /// What others measured.

@@ -1,4 +1,4 @@
-//! `busbw report`: reads runs, sweeps, tunings and matrices of pairs, and writes them as one page.
+//! `busbw report`: reads runs, results of other commands and the files of a job, and writes them as one page.
 //! Not its contents (`busbw-report`).
 
 use std::{

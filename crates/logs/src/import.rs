@@ -209,15 +209,20 @@ pub fn watched(path: &Path) -> Vec<Measurement> {
     if path.is_dir() {
         return watch::of_folder(path);
     }
-    // Another file may be large, or never end.
-    let mut head = [0; watch::HEAD.len()];
-    let begins =
-        |file: &mut File| file.read_exact(&mut head).is_ok() && head == *watch::HEAD.as_bytes();
-    if !path.is_file() || !File::open(path).as_mut().is_ok_and(begins) {
+    if !is_watched(path) {
         return Vec::new();
     }
     let text = std::fs::read_to_string(path).unwrap_or_default();
     watch::of_text(&text, &path.display().to_string()).unwrap_or_default()
+}
+
+/// Whether a path is a file of busbw's profiler, by how it begins.
+pub fn is_watched(path: &Path) -> bool {
+    // Another file may be large, or never end.
+    let mut head = [0; watch::HEAD.len()];
+    let begins =
+        |file: &mut File| file.read_exact(&mut head).is_ok() && head == *watch::HEAD.as_bytes();
+    path.is_file() && File::open(path).as_mut().is_ok_and(begins)
 }
 
 /// Passes every run of a file, or of stdin for `-`, to `each_run` as soon as it is complete.

@@ -1,18 +1,22 @@
 //! The data of the page. The page embeds it as JSON; every sentence, chart and table is made from it.
 //! Not how it looks (`page`, and the scripts beside it).
 
+mod checked;
 mod tuning;
+mod watched;
 
 use busbw_core::{Benchmark, finding::Finding, pairs::Pairs};
 use busbw_logs::measurement::{Device, Row};
 use serde::{Deserialize, Serialize};
 
+pub use checked::{Checked, CheckedLine};
 pub use tuning::{
     Choice, Failed, Gain, Launch, LaunchKind, Rung, Side, SideKind, TunerFile, Tuning,
 };
+pub use watched::{CallClass, ClassWindow, LateCell, LateProcess, LateRow, Watched};
 
 /// Version of the data that the page embeds.
-pub const SCHEMA: u32 = 5;
+pub const SCHEMA: u32 = 6;
 
 /// A report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,6 +49,10 @@ pub struct Report {
     pub tunings: Vec<Tuning>,
     /// Matrices of pairs.
     pub pairs: Vec<Matrix>,
+    /// Checks of hosts.
+    pub checks: Vec<Checked>,
+    /// Jobs, by what their processes' profiler wrote.
+    pub jobs: Vec<Watched>,
     /// What the charts over sizes draw and the table of all rows lists.
     pub series: Vec<Series>,
 }
@@ -197,7 +205,8 @@ impl Report {
     /// How many measurements it is of; the run of a matrix is the matrix.
     pub fn measured(&self) -> usize {
         let runs = self.runs.iter().filter(|run| run.test != Benchmark::Pairs.name()).count();
-        runs + self.sweeps.len() + self.tunings.len() + self.pairs.len()
+        let others = self.checks.len() + self.jobs.len();
+        runs + self.sweeps.len() + self.tunings.len() + self.pairs.len() + others
     }
 
     /// The tests, in the order of their first series.

@@ -1,4 +1,4 @@
-//! The report: one self-contained page with runs, sweeps, tunings and matrices of pairs, as data and as charts.
+//! The report: one self-contained page with runs, sweeps, tunings, matrices of pairs, checks and jobs, as data and as charts.
 //! Not the reading (`busbw-logs`), and not the explanations (`busbw-analysis`).
 #![forbid(unsafe_code)]
 
@@ -8,6 +8,8 @@ mod data;
 /// Bus bandwidth over size in the terminal.
 pub mod figure;
 mod last_time;
+mod of_check;
+mod of_job;
 mod of_pairs;
 mod of_run;
 mod of_sweep;
@@ -27,10 +29,13 @@ pub use source::Sources;
 
 use busbw_analysis::explain::{self, Hardware};
 use busbw_core::Benchmark;
+use busbw_watch::Job;
 
 /// Builds a report. Runs are explained together, as `busbw explain` does.
 pub fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> Report {
-    let Sources { runs, sweeps, tunings, pairs, unread, history, texts, .. } = sources;
+    let Sources { runs, sweeps, tunings, pairs, checks, watched, unread, history, texts, .. } =
+        sources;
+    let jobs = Job::of(watched);
     let (runs, explanations) = explain::explained(runs, hardware);
     let names = of_run::names(&runs);
     let each = || names.iter().zip(runs.iter().zip(&explanations));
@@ -51,13 +56,20 @@ pub fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> R
         }));
     }
     let tuning_titles = of_tuning::titles(&tunings);
+    let measured = summary::Measured {
+        sweeps: &sweeps,
+        tunings: &tunings,
+        pairs: &pairs,
+        checks: &checks,
+        jobs: &jobs,
+    };
     let mut report = Report {
         report_schema: data::SCHEMA,
-        title: title.unwrap_or_else(|| summary::title(&runs, &sweeps, &tunings, &pairs)),
+        title: title.unwrap_or_else(|| summary::title(&runs, &measured)),
         made: busbw_store::local_time::now(),
         busbw: env!("CARGO_PKG_VERSION").to_owned(),
         redacted: false,
-        subject: summary::subject(&runs, &explanations, &sweeps, &tunings, &pairs),
+        subject: summary::subject(&runs, &explanations, &measured),
         answer: None,
         verdict: Vec::new(),
         unread,
@@ -79,6 +91,8 @@ pub fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> R
             .zip(&tunings)
             .map(|(title, tuned)| of_tuning::tuning(title, tuned))
             .collect(),
+        checks: of_check::checks(&checks),
+        jobs: of_job::jobs(&jobs, &runs, hardware),
         pairs: pairs.into_iter().map(of_pairs::matrix).collect(),
         series,
     };
@@ -92,6 +106,9 @@ pub fn report(sources: Sources, hardware: &Hardware, title: Option<String>) -> R
     let of_tunings =
         tuning_titles.iter().zip(&tunings).map(|(title, one)| of_tuning::answer(title, one));
     let of_pairs = report.pairs.iter().map(|one| one.answer.clone());
-    report.answer = answer::worst(of_runs.chain(of_sweeps).chain(of_tunings).chain(of_pairs));
+    let of_checks = report.checks.iter().map(|one| one.answer.clone());
+    let of_jobs = report.jobs.iter().map(|one| one.answer.clone());
+    let all = of_runs.chain(of_sweeps).chain(of_tunings).chain(of_pairs);
+    report.answer = answer::worst(all.chain(of_checks).chain(of_jobs));
     report
 }

@@ -21,6 +21,7 @@ const SCRIPT: &str = concat!(
     include_str!("assets/bars.js"),
     include_str!("assets/matrix.js"),
     include_str!("assets/tuning.js"),
+    include_str!("assets/job.js"),
     include_str!("assets/rows.js"),
     include_str!("assets/page.js"),
 );

@@ -16,6 +16,7 @@ use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
 use super::{Report, Sources};
+use busbw_analysis::check::Subject;
 pub(super) use learn::Names;
 
 /// Keys whose values are words of the program, which scripts of the page compare with.
@@ -43,6 +44,24 @@ impl KnownNames {
         for sweep in &sources.sweeps {
             // `…, host vm`: the host of rank 0.
             sweep.on.rsplit_once("host ").into_iter().for_each(|(_, host)| names.host(host));
+        }
+        for check in &sources.checks {
+            check.hosts.iter().for_each(|host| names.host(host));
+            for subject in check.lines.iter().filter_map(|line| line.subject.as_ref()) {
+                match subject {
+                    Subject::Host { host } => names.host(host),
+                    Subject::Hosts { hosts } => hosts.iter().for_each(|host| names.host(host)),
+                    Subject::Rank { rank } => names.label(rank),
+                    Subject::Link { from, to, .. } => {
+                        names.label(from);
+                        names.label(to);
+                    }
+                }
+            }
+        }
+        for (_, file) in &sources.watched {
+            names.host(&file.process.host);
+            file.process.job.iter().for_each(|name| names.job(name));
         }
         let labels = sources.pairs.iter().flat_map(|pairs| &pairs.labels);
         labels.for_each(|label| names.label(label));

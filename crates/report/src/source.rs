@@ -1,8 +1,10 @@
-//! Recognises a file of the report: runs, the result of a sweep or of a tuning, or a matrix of pairs.
+//! Recognises a file of the report: runs, the result of a sweep, a tuning or a check, a matrix of pairs, or what the profiler
+//! of a job's process wrote.
 //! Not how logs and records are read (`busbw-logs`).
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -12,24 +14,30 @@ use busbw_logs::measurement::Measurement;
 use serde_json::{Deserializer, Value};
 
 use crate::data::Text;
+use busbw_analysis::check::{self, CheckReport};
 use busbw_analysis::machine_argument::MachineArgument;
 use busbw_analysis::sweep::{Outcome, RESULT_FILE, read as read_sweep};
 use busbw_core::exit::ExitError;
 use busbw_core::quantity::count;
 use busbw_logs::import;
 use busbw_tune::tuned::{self, Tuned};
+use busbw_watch_file::WatchFile;
 
 /// Keys by which results are known; busbw writes them first.
 const SWEEP_KEY: &str = "sweep_schema";
 const PAIRS_KEY: &str = "pairs_schema";
 const TUNE_KEY: &str = "tune_schema";
+const CHECK_KEY: &str = "check_schema";
 
 /// Maximum size of a result, bytes: JSON is read as a whole.
 const MAX_RESULT_BYTES: u64 = 256 << 20;
 
-/// How deep a folder is looked through, and the most files of it.
+/// How deep a folder is looked through, and the most files of it; of a job's profiler there are two a process.
 const MAX_DEPTH: usize = 4;
 const MAX_FILES: usize = 1000;
+const MAX_WATCHED: usize = 20_000;
+/// Maximum size of a file of a job's profiler, bytes: it writes half of that.
+const MAX_WATCHED_BYTES: u64 = 64 << 20;
 
 /// Maximum size of a text about a machine, bytes.
 const MAX_TEXT_BYTES: u64 = 64 << 10;
@@ -53,6 +61,10 @@ pub struct Sources {
     pub tunings: Vec<Tuned>,
     /// Matrices of pairs.
     pub pairs: Vec<Pairs>,
+    /// Results of checks.
+    pub checks: Vec<CheckReport>,
+    /// What the profiler of each process of a job wrote, with the file's name.
+    pub watched: Vec<(String, WatchFile)>,
     /// The files that were read.
     pub files: Vec<PathBuf>,
     /// Files of a folder that describe a machine: what `--machine` takes.
@@ -85,16 +97,16 @@ impl Sources {
     /// Reads what a folder holds: what is no source is named, and the rest is read.
     fn add_folder(&mut self, folder: &Path) -> Result<(), String> {
         let name = folder.display();
-        let mut found = Vec::new();
+        let mut found = Found::default();
         let cut = files(folder, MAX_DEPTH, &mut found)
             .map_err(|e| format!("cannot read the folder {name}: {e}"))?;
         if cut {
             self.unread.push(format!(
-                "{name}: only its first {MAX_FILES} files, {MAX_DEPTH} folders deep, were looked at"
+                "{name}: only its first {MAX_FILES} files ({MAX_WATCHED} of a profiler), {MAX_DEPTH} folders deep, were looked at"
             ));
         }
         let (before, mut first) = (self.files.len(), None);
-        for path in &found {
+        for path in found.others.iter().chain(&found.watched) {
             let Err(why) = self.add(path) else { continue };
             if MachineArgument::read(path).is_ok() {
                 self.machines.push(path.clone());
@@ -110,11 +122,11 @@ impl Sources {
         match (self.files.len() > before, first) {
             (true, _) => Ok(()),
             (false, Some(why)) => Err(format!(
-                "in the folder {name} there is no run, sweep, tuning or matrix of pairs; the first of {}: {why}",
-                count(found.len() as u64, "file")
+                "in the folder {name} there is no run, sweep, tuning, check, job or matrix of pairs; the first of {}: {why}",
+                count((found.others.len() + found.watched.len()) as u64, "file")
             )),
             (false, None) => Err(format!(
-                "in the folder {name} there is no run, sweep, tuning or matrix of pairs"
+                "in the folder {name} there is no run, sweep, tuning, check, job or matrix of pairs"
             )),
         }
     }
@@ -127,6 +139,11 @@ impl Sources {
 
     fn read_one(&mut self, path: &Path) -> Result<(), String> {
         let name = path.display();
+        if import::is_watched(path) {
+            let file = watched(path).map_err(|why| format!("{name}: {why}"))?;
+            self.watched.push((name.to_string(), file));
+            return Ok(());
+        }
         if let Some(text) = result_text(path).map_err(|e| format!("cannot read {name}: {e}"))? {
             return self.add_results(&text).map_err(|why| format!("{name}: {why}"));
         }
@@ -159,6 +176,8 @@ impl Sources {
                 self.pairs.push(pairs.checked().map_err(|e| e.to_string())?);
             } else if value.get(TUNE_KEY).is_some() {
                 self.tunings.push(read_tuning(&value)?);
+            } else if value.get(CHECK_KEY).is_some() {
+                self.checks.push(read_check(value)?);
             } else {
                 return Err(
                     "among results there is something else: give it a file of its own".to_owned()
@@ -182,9 +201,37 @@ fn read_tuning(value: &Value) -> Result<Tuned, String> {
     })
 }
 
+/// The result of a check.
+fn read_check(value: Value) -> Result<CheckReport, String> {
+    let form = value.get(CHECK_KEY).cloned().unwrap_or_default();
+    if form != check::SCHEMA {
+        return Err(format!("this check has form {form}, and this busbw reads {}", check::SCHEMA));
+    }
+    serde_json::from_value(value).map_err(|e| format!("this is no result of busbw check: {e}"))
+}
+
+/// What the profiler of a process wrote.
+fn watched(path: &Path) -> Result<WatchFile, String> {
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).map_err(|e| format!("cannot read it: {e}"))?;
+    file.take(MAX_WATCHED_BYTES)
+        .read_to_end(&mut bytes)
+        .map_err(|e| format!("cannot read it: {e}"))?;
+    WatchFile::parse(&bytes).map_err(|why| why.to_string())
+}
+
+/// The files below a folder.
+#[derive(Default)]
+struct Found {
+    /// Those of a job's profiler.
+    watched: Vec<PathBuf>,
+    /// All others.
+    others: Vec<PathBuf>,
+}
+
 /// The files below a folder, by name; whether there are more than are looked at. A sweep's folder is one source. Hidden
 /// files and links are left out.
-fn files(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<bool> {
+fn files(folder: &Path, depth: usize, found: &mut Found) -> io::Result<bool> {
     let entries: io::Result<Vec<fs::DirEntry>> = fs::read_dir(folder)?.collect();
     let mut paths: Vec<PathBuf> = entries?
         .into_iter()
@@ -197,7 +244,10 @@ fn files(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<bo
     for path in paths {
         let is_source = !path.is_dir() || path.join(RESULT_FILE).is_file();
         match is_source {
-            true if found.len() < MAX_FILES => found.push(path),
+            true if import::is_watched(&path) && found.watched.len() < MAX_WATCHED => {
+                found.watched.push(path);
+            }
+            true if found.others.len() < MAX_FILES => found.others.push(path),
             false if depth > 1 => cut |= files(&path, depth - 1, found)?,
             _ => cut = true,
         }
@@ -234,5 +284,5 @@ fn result_text(path: &Path) -> io::Result<Option<String>> {
         let inside = text.trim_start().strip_prefix('{').map(str::trim_start);
         inside.and_then(|text| text.strip_prefix('"')).is_some_and(|text| text.starts_with(key))
     };
-    Ok([SWEEP_KEY, PAIRS_KEY, TUNE_KEY].into_iter().any(begins).then_some(text))
+    Ok([SWEEP_KEY, PAIRS_KEY, TUNE_KEY, CHECK_KEY].into_iter().any(begins).then_some(text))
 }

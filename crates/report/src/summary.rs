@@ -1,11 +1,15 @@
 //! The first lines of a report: test, hardware, and the verdict in a sentence.
 //! Not the sentence about one run (`busbw-analysis`).
 
+use std::collections::BTreeSet;
+
 use busbw_core::pairs::Pairs;
 use busbw_logs::measurement::Measurement;
 use busbw_tune::tuned::Tuned;
+use busbw_watch::Job;
 
 use super::data::{Report, Run};
+use busbw_analysis::check::CheckReport;
 use busbw_analysis::explain::Explanation;
 use busbw_analysis::sweep::Outcome;
 use busbw_core::quantity::{bytes, count, list, rate, time};
@@ -13,19 +17,26 @@ use busbw_core::quantity::{bytes, count, list, rate, time};
 /// Maximum of test names in a title.
 const MAX_NAMES: usize = 4;
 
+/// What a report is of, beside runs.
+pub(super) struct Measured<'a> {
+    pub(super) sweeps: &'a [Outcome],
+    pub(super) tunings: &'a [Tuned],
+    pub(super) pairs: &'a [Pairs],
+    pub(super) checks: &'a [CheckReport],
+    pub(super) jobs: &'a [Job],
+}
+
 /// What was measured.
-pub(super) fn title(
-    runs: &[Measurement],
-    sweeps: &[Outcome],
-    tunings: &[Tuned],
-    pairs: &[Pairs],
-) -> String {
+pub(super) fn title(runs: &[Measurement], others: &Measured<'_>) -> String {
+    let Measured { sweeps, tunings, pairs, checks, jobs } = others;
     let mut names: Vec<String> = runs.iter().map(|run| run.test_name().to_owned()).collect();
     names.extend(sweeps.iter().map(|sweep| format!("{} of {}", sweep.command, sweep.program)));
     names.extend(tunings.iter().map(|one| format!("tuning of {}", operations(one))));
     if !pairs.is_empty() {
         names.push("pairs".to_owned());
     }
+    names.extend(checks.iter().map(|one| format!("check of {}", hosts(one.hosts.len()))));
+    names.extend(jobs.iter().map(|one| format!("collectives of {}", job_name(one))));
     let all = names.len();
     let names = distinct(names.into_iter());
     let what = if names.len() > MAX_NAMES {
@@ -40,13 +51,8 @@ pub(super) fn title(
 }
 
 /// On what: one run's own words; of several, what they have in common, and what not.
-pub(super) fn subject(
-    runs: &[Measurement],
-    told: &[Explanation],
-    sweeps: &[Outcome],
-    tunings: &[Tuned],
-    pairs: &[Pairs],
-) -> String {
+pub(super) fn subject(runs: &[Measurement], told: &[Explanation], others: &Measured<'_>) -> String {
+    let Measured { sweeps, tunings, pairs, checks, jobs } = others;
     let mut subjects: Vec<String> = told.iter().map(|told| told.subject.clone()).collect();
     subjects.extend(sweeps.iter().map(|sweep| format!("{}, {}", sweep.program, sweep.on)));
     subjects.extend(tunings.iter().map(of_tuning));
@@ -54,6 +60,8 @@ pub(super) fn subject(
         let what = pairs.what.as_deref().unwrap_or("pairs");
         format!("{what}, {}, {}", count(pairs.labels.len() as u64, "rank"), bytes(pairs.size))
     }));
+    subjects.extend(checks.iter().map(of_check));
+    subjects.extend(jobs.iter().map(of_job));
     subjects.dedup();
     if let [only] = subjects.as_slice() {
         return only.clone();
@@ -62,7 +70,8 @@ pub(super) fn subject(
     let ranks = runs.iter().filter_map(|run| Some(count(run.rank_count()? as u64, "rank")));
     let nccl = runs.iter().filter_map(|run| Some(format!("NCCL {}", run.nccl.as_ref()?)));
     let on = sweeps.iter().map(|sweep| sweep.on.clone());
-    let on = on.chain(tunings.iter().map(of_tuning));
+    let on = on.chain(tunings.iter().map(of_tuning)).chain(jobs.iter().map(of_job));
+    let on = on.chain(checks.iter().map(of_check));
     let mut parts: Vec<String> = Vec::new();
     for part in [distinct(ranks), distinct(devices), distinct(nccl), distinct(on)] {
         if !part.is_empty() {
@@ -78,6 +87,37 @@ pub(super) fn of_tuning(tuned: &Tuned) -> String {
     parts.push(format!("the {} backend", tuned.backend));
     parts.extend(tuned.nccl.as_ref().map(|nccl| format!("NCCL {nccl}")));
     parts.join(", ")
+}
+
+/// What a check looked at.
+pub(super) fn of_check(report: &CheckReport) -> String {
+    let hosts = match report.hosts.len() {
+        0 => "no host answered".to_owned(),
+        some => hosts(some),
+    };
+    match report.ranks {
+        Some(ranks) => format!("{hosts}, {}", count(ranks as u64, "rank")),
+        None => hosts,
+    }
+}
+
+/// What a job is called, and where it runs.
+pub(super) fn of_job(job: &Job) -> String {
+    let names = job.peers.iter().map(|one| one.process.host.as_str());
+    let on = names.collect::<BTreeSet<_>>().len();
+    let processes = match job.peers.len() {
+        1 => "1 process".to_owned(),
+        some => format!("{some} processes"),
+    };
+    format!("{}, {processes} on {}", job_name(job), hosts(on))
+}
+
+fn job_name(job: &Job) -> String {
+    job.name.as_ref().map_or_else(|| "a job".to_owned(), |name| format!("job {name}"))
+}
+
+fn hosts(number: usize) -> String {
+    count(number as u64, "host")
 }
 
 /// The operations of a tuning that ran, as a list.
@@ -126,6 +166,8 @@ pub(super) fn verdict(report: &Report) -> Vec<String> {
     let tunings = report.tunings.iter();
     said.extend(tunings.map(|one| format!("{}: {}", one.title, one.sentence)));
     said.extend(report.pairs.iter().map(|one| of_pairs(&one.pairs)));
+    said.extend(report.checks.iter().map(|one| format!("{}: {}", one.title, one.sentence)));
+    said.extend(report.jobs.iter().map(|one| format!("{}: {}", one.title, one.sentence)));
     said
 }
 

@@ -1,10 +1,10 @@
 //! Which files are of one job, and which ranks of which communicators they hold.
 //! Not what the calls say.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use busbw_watch_file::{
-    Calls, Communicator, End, GpuClock, Heartbeat, Line, OpenCall, Process, Steps, WatchFile,
+    Calls, Class, Communicator, End, GpuClock, Heartbeat, Line, OpenCall, Process, Steps, WatchFile,
 };
 
 /// A process of a job with all that it wrote.
@@ -28,6 +28,8 @@ pub struct Peer {
     pub heartbeats: Vec<Heartbeat>,
     /// Its end, if it wrote one.
     pub end: Option<End>,
+    /// Calls of each class that it has counted, those whose lines are gone included; of a process that has not written it, none.
+    pub counted: HashMap<Class, u64>,
     /// Lines that could not be read.
     pub unread: u64,
 }
@@ -44,6 +46,7 @@ impl Peer {
             clocks: Vec::new(),
             heartbeats: Vec::new(),
             end: None,
+            counted: HashMap::new(),
             unread: 0,
         }
     }
@@ -64,7 +67,11 @@ impl Peer {
                 Line::Clock(clock) => self.clocks.push(clock),
                 Line::Heartbeat(beat) => self.heartbeats.push(beat),
                 Line::End(end) => self.end = Some(end),
-                Line::Process(_) | Line::Totals(_) => {}
+                Line::Totals(totals) => {
+                    let calls = self.counted.entry(totals.class).or_default();
+                    *calls = totals.calls.max(*calls);
+                }
+                Line::Process(_) => {}
             }
         }
         // What stood at an earlier heartbeat has ended or is written again.
@@ -77,6 +84,14 @@ impl Peer {
     pub fn last_word(&self) -> u64 {
         let beat = self.heartbeats.last().map_or(0, |beat| beat.at);
         beat.max(self.end.as_ref().map_or(0, |end| end.at))
+    }
+
+    /// Calls that it counted and whose lines are not there: an older file was replaced.
+    #[must_use]
+    pub fn gone(&self) -> u64 {
+        let counted = self.counted.values().copied().fold(0, u64::saturating_add);
+        let there = self.calls.iter().map(|line| line.calls.len() as u64).sum();
+        counted.saturating_sub(there)
     }
 
     /// `node3, pid 4711`.
@@ -165,6 +180,16 @@ impl Job {
             first.filter(|name| peers.iter().all(|one| one.process.job.as_ref() == Some(name)));
         let groups = groups(&peers);
         Job { name, peers, groups }
+    }
+
+    /// The nodes of a communicator; where NCCL does not say it, the hosts of those ranks that are there.
+    #[must_use]
+    pub fn hosts_of(&self, group: &Group) -> usize {
+        if group.nodes > 0 {
+            return group.nodes as usize;
+        }
+        let hosts = group.members.iter().map(|one| self.peers[one.peer].process.host.as_str());
+        hosts.collect::<BTreeSet<_>>().len()
     }
 }
 

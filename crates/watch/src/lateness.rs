@@ -28,6 +28,16 @@ const LEAST_COST: f64 = 0.05;
 /// of which each could be the one.
 const CHANCE: f64 = 1e-6;
 
+/// Whether a call ends on all of its ranks at about the same time.
+fn ends_together(call: &Matched<'_>) -> bool {
+    TOGETHER.contains(&call.class.operation.as_str())
+}
+
+/// Whether it can be told who entered a call last: at least two ranks' times are known, and it ends on all together.
+pub(crate) fn is_compared(call: &Matched<'_>) -> bool {
+    ends_together(call) && call.durations().nth(1).is_some()
+}
+
 /// What one rank's entries cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Entries {
@@ -93,7 +103,7 @@ fn of_group(job: &Job, at: usize, calls: &[Matched<'_>], waits: &Waits) -> Laten
     let mut met: HashMap<(usize, Option<u32>), u64> = HashMap::new();
     for (place, call) in calls.iter().enumerate() {
         let Some(order) = Order::of(call) else { continue };
-        let together = TOGETHER.contains(&call.class.operation.as_str());
+        let together = ends_together(call);
         if together {
             found.calls += 1;
             found.time = found.time.saturating_add(order.longest);

@@ -10,10 +10,12 @@ mod interruptions;
 mod job;
 mod lateness;
 mod matched;
+mod over_time;
 mod paths;
 mod queue;
 mod speeds;
 mod straggler;
+mod timeline;
 mod transit;
 mod view;
 
@@ -22,6 +24,7 @@ pub use self::{
     job::{Group, Job, Member, Peer},
     lateness::{Entries, LateEntry, Lateness, lateness},
     matched::{Matched, matched},
+    over_time::{ClassOverTime, InWindow, LateInWindow, MOST_WINDOWS, OverTime},
     paths::{Path, SlowBy, SlowPath, paths, slow_paths},
     queue::queue_time,
     speeds::{Speed, speeds, speeds_by_size},

@@ -49,16 +49,29 @@ pub struct Speed {
 /// The speeds, sizes between two powers of two together, the operation with the most time first.
 #[must_use]
 pub fn speeds(group: &Group, calls: &[Matched<'_>]) -> Vec<Speed> {
-    by_class(group, calls, |size| u64::from(size.checked_ilog2().unwrap_or(0)))
+    let speeds = by_class(group.ranks, calls, doublings);
+    speeds.into_iter().map(|(_, speed)| speed).collect()
 }
 
 /// The same with each size for itself.
 #[must_use]
 pub fn speeds_by_size(group: &Group, calls: &[Matched<'_>]) -> Vec<Speed> {
-    by_class(group, calls, |size| size)
+    let speeds = by_class(group.ranks, calls, |size| size);
+    speeds.into_iter().map(|(_, speed)| speed).collect()
 }
 
-fn by_class(group: &Group, calls: &[Matched<'_>], of: impl Fn(u64) -> u64) -> Vec<Speed> {
+/// The class of a size: sizes of one are between the same two powers of two.
+pub(crate) fn doublings(size: u64) -> u64 {
+    u64::from(size.checked_ilog2().unwrap_or(0))
+}
+
+/// The speeds of calls of communicators of `ranks` ranks, by `of` their sizes; beside each the time that the job spent in
+/// its calls, us. Those with the most time first.
+pub(crate) fn by_class<'a>(
+    ranks: u32,
+    calls: impl IntoIterator<Item = &'a Matched<'a>>,
+    of: impl Fn(u64) -> u64,
+) -> Vec<(f64, Speed)> {
     let mut classes: BTreeMap<(String, u64, String), Class> = BTreeMap::new();
     for call in calls {
         let class = call.class;
@@ -72,11 +85,11 @@ fn by_class(group: &Group, calls: &[Matched<'_>], of: impl Fn(u64) -> u64) -> Ve
     let mut speeds: Vec<(f64, Speed)> = classes
         .into_iter()
         .map(|((operation, _, choice), class)| {
-            (class.longest, class.speed(operation, choice, group.ranks))
+            (class.longest, class.speed(operation, choice, ranks))
         })
         .collect();
     speeds.sort_by(|a, b| b.0.total_cmp(&a.0));
-    speeds.into_iter().map(|(_, speed)| speed).collect()
+    speeds
 }
 
 /// The collective that counts bytes as NCCL's operation of this name does here.

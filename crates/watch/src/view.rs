@@ -1,12 +1,12 @@
 //! A job as `busbw watch` shows it at one moment: communicators with speeds, ranks by lateness, and what stands out.
 //! Not the terminal, and not the JSON's numbers beside it (limits and earlier runs).
 
-use busbw_core::finding::Finding;
+use busbw_core::{finding::Finding, quantity::count};
 use busbw_watch_file::Process;
 use serde::Serialize;
 
 use crate::{
-    Interruption, Job, Lateness, Matched, Path, SlowPath, Speed, Straggler,
+    Interruption, Job, Lateness, Matched, OverTime, Path, SlowPath, Speed, Straggler,
     findings::{findings, stands},
     interruptions, lateness, matched, paths, slow_paths, speeds, stragglers,
 };
@@ -117,7 +117,20 @@ impl View {
         let calls: Vec<Vec<Matched<'_>>> =
             job.groups.iter().map(|group| matched(job, group)).collect();
         let late = lateness(job, &calls);
-        let paths = paths(job, &calls);
+        Self::of_calls(job, &calls, &late)
+    }
+
+    /// Looks at a job and, window by window, at its time.
+    #[must_use]
+    pub fn over_time(job: &Job) -> (View, OverTime) {
+        let calls: Vec<Vec<Matched<'_>>> =
+            job.groups.iter().map(|group| matched(job, group)).collect();
+        let late = lateness(job, &calls);
+        (Self::of_calls(job, &calls, &late), OverTime::of(job, &calls, &late))
+    }
+
+    fn of_calls(job: &Job, calls: &[Vec<Matched<'_>>], late: &[Lateness]) -> View {
+        let paths = paths(job, calls);
         let mut hosts: Vec<&str> = job.peers.iter().map(|one| one.process.host.as_str()).collect();
         hosts.sort_unstable();
         hosts.dedup();
@@ -130,7 +143,7 @@ impl View {
             groups: (0..job.groups.len())
                 .map(|at| group_view(job, at, &calls[at], &late[at]))
                 .collect(),
-            stragglers: stragglers(job, &calls, &late),
+            stragglers: stragglers(job, calls, late),
             slow_paths: slow_paths(&paths),
             interruptions: interruptions(job),
             paths,
@@ -144,6 +157,29 @@ impl View {
         view.findings = findings(&view, job);
         view.state = view.judged(job);
         view
+    }
+
+    /// How the job is, in one sentence.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let compared: u64 = self.groups.iter().map(|group| group.compared as u64).sum();
+        match self.state {
+            State::Fine => {
+                format!("nobody is late beyond the noise, by {}", count(compared, "call"))
+            }
+            State::Late | State::Hangs => {
+                let worst = self.findings.iter().max_by_key(|finding| finding.severity);
+                worst.map_or_else(String::new, |finding| finding.cause.clone())
+            }
+            // Whoever read the files knows of hosts that it could not read.
+            State::CannotTell if compared > 0 => format!(
+                "nobody is late beyond the noise, by {}; of hosts whose files are not here it cannot be told",
+                count(compared, "call")
+            ),
+            State::CannotTell => {
+                "cannot tell who is late: of no call are the times of two ranks known".to_owned()
+            }
+        }
     }
 
     fn judged(&self, job: &Job) -> State {

@@ -1,6 +1,8 @@
 //! `report` and `show --plot` as commands: what they write, and what they refuse.
 //! Not the page in a browser (tests/browser.sh).
 
+mod checks;
+mod jobs;
 mod redaction;
 
 use std::{

@@ -8,8 +8,9 @@ use clap::Args;
 /// Options of `busbw report`.
 #[derive(Debug, Clone, Args)]
 pub struct ReportArguments {
-    /// Records, logs of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, results of sweep and
-    /// transports, matrices of pairs, ids of runs in the data folder; `-` is stdin; without one, the newest run
+    /// Records, logs of nccl-tests, rccl-tests or OSU, NCCL_DEBUG=INFO logs, results of sweep, transports,
+    /// tune and check, files of the profiler, matrices of pairs, ids of runs in the data folder; `-` is
+    /// stdin; without one, the newest run
     #[arg(value_name = "RECORD|LOG|RESULT")]
     pub sources: Vec<PathBuf>,
     /// The page to write

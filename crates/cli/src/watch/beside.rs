@@ -1,17 +1,14 @@
 //! What a job's speeds are held against: an earlier run, and what the hardware allows.
-//! Not the speeds, and not the limits themselves (`busbw_analysis::explain`).
+//! Not the speeds, and not how either is found (`busbw_analysis::job_speeds`).
 
 use anyhow::Result;
-use busbw_analysis::explain::{Hardware, explained};
-use busbw_core::{
-    exit::{Exit, ExitError},
-    record::Figures,
+use busbw_analysis::{
+    explain::Hardware,
+    job_speeds::{earlier, limit},
 };
-use busbw_logs::{
-    import,
-    measurement::{Known, Measurement, Row, Test},
-};
-use busbw_watch::{Group, Job, Speed, View};
+use busbw_core::exit::{Exit, ExitError};
+use busbw_logs::{import, measurement::Measurement};
+use busbw_watch::{Job, View};
 
 use crate::{options::WatchArguments, sources};
 
@@ -49,48 +46,12 @@ impl Beside {
     /// Puts limits and the earlier run's figures beside the speeds.
     pub(super) fn fill(&self, job: &Job, view: &mut View) {
         for (group, view) in job.groups.iter().zip(&mut view.groups) {
+            let hosts = job.hosts_of(group);
             for speed in &mut view.speeds {
-                speed.earlier = self.runs.iter().find_map(|run| earlier(run, group, speed));
-                let limit = |hardware| limit(job, group, speed, hardware);
+                speed.earlier = self.runs.iter().find_map(|run| earlier(run, group.ranks, speed));
+                let limit = |hardware| limit(group.ranks, hosts, speed, hardware);
                 speed.limit = self.hardware.as_ref().and_then(limit);
             }
         }
     }
-}
-
-/// The busbw of a run with the same collective and ranks at the nearest size, GB/s; none where that is twice as far.
-fn earlier(run: &Measurement, group: &Group, speed: &Speed) -> Option<f64> {
-    let same = run.collective() == Some(speed.collective?)
-        && run.rank_count() == Some(group.ranks as usize);
-    let distance = |size: u64| (size.max(1) as f64 / speed.most.max(1) as f64).ln().abs();
-    let nearest = |row: &&Row| distance(row.size) <= std::f64::consts::LN_2 + 1e-9;
-    let row = run.rows.iter().filter(|_| same).filter(nearest);
-    let row = row.min_by(|a, b| distance(a.size).total_cmp(&distance(b.size)))?;
-    run.halves(row).filter_map(|(_, figures)| figures.busbw).reduce(f64::max)
-}
-
-/// The limit of a class of calls, GB/s, as `busbw explain` finds it for a run of such a row.
-fn limit(job: &Job, group: &Group, speed: &Speed, hardware: &Hardware) -> Option<f64> {
-    let figures = Figures {
-        time_us: speed.time_us,
-        algbw: speed.algbw,
-        busbw: speed.busbw,
-        ..Figures::default()
-    };
-    let row = Row { size: speed.most, out_of_place: Some(figures), ..Row::default() };
-    let mut hosts: Vec<usize> = group.members.iter().map(|member| member.peer).collect();
-    let host = |peer: &usize| job.peers[*peer].process.host.clone();
-    hosts.sort_by_key(host);
-    hosts.dedup_by_key(|peer| host(peer));
-    let nodes = if group.nodes > 0 { group.nodes as usize } else { hosts.len() };
-    let run = Measurement {
-        test: Test { collective: Some(Known::stated(speed.collective?)), ..Test::default() },
-        ranks: Some(Known::stated(group.ranks as usize)),
-        hosts: Some(nodes),
-        rows: vec![row],
-        copies: 1,
-        ..Measurement::default()
-    };
-    let (_, explanations) = explained(vec![run], hardware);
-    Some(explanations.into_iter().next()?.limit?.busbw)
 }

@@ -101,7 +101,7 @@ fn page(view: &View) -> String {
     // Writing into memory cannot fail.
     let _ = text::print(&mut bytes, view, false);
     let text = String::from_utf8_lossy(&bytes);
-    format!("{}\n\nq ends; arrows and page keys move\n{text}", text::verdict(view))
+    format!("{}\n\nq ends; arrows and page keys move\n{text}", view.sentence())
 }
 
 fn draw(frame: &mut Frame<'_>, shown: &str, scroll: u16) {

@@ -8,7 +8,7 @@ use busbw_core::{
     quantity::{bytes, count, percent, rate, time},
 };
 use busbw_render::findings;
-use busbw_watch::{GroupView, Speed, State, View};
+use busbw_watch::{GroupView, Speed, View};
 
 /// Rows of speeds and of ranks that are shown of a communicator; JSON has all.
 const MOST_ROWS: usize = 12;
@@ -34,7 +34,7 @@ pub(super) fn print(out: &mut impl Write, view: &View, colour: bool) -> io::Resu
     }
     writeln!(out)?;
     findings(out, &view.findings, colour)?;
-    writeln!(out, "{}", verdict(view))
+    writeln!(out, "{}", view.sentence())
 }
 
 fn head(out: &mut impl Write, view: &View) -> io::Result<()> {
@@ -47,25 +47,6 @@ fn processes_text(processes: u64) -> String {
     match processes {
         1 => "1 process".to_owned(),
         some => format!("{some} processes"),
-    }
-}
-
-/// The last line: one sentence.
-pub(super) fn verdict(view: &View) -> String {
-    let compared: u64 = view.groups.iter().map(|group| group.compared as u64).sum();
-    match view.state {
-        State::Fine => format!("nobody is late beyond the noise, by {}", count(compared, "call")),
-        State::Late | State::Hangs => {
-            let worst = view.findings.iter().max_by_key(|finding| finding.severity);
-            worst.map_or_else(String::new, |finding| finding.cause.clone())
-        }
-        State::CannotTell if compared > 0 => format!(
-            "nobody is late beyond the noise, by {}; of hosts whose files are not here it cannot be told",
-            count(compared, "call")
-        ),
-        State::CannotTell => {
-            "cannot tell who is late: of no call are the times of two ranks known".to_owned()
-        }
     }
 }
 

@@ -60,6 +60,8 @@ function start() {
   each("tuning", (found, number) => launchChart(found, report.tunings[number]));
   each("sides", (found, number) => sideChart(found, report.tunings[number].sides));
   each("file", (found, number) => sideChart(found, report.tunings[number].file.sides));
+  each("calls", (found, number) => callChart(found, report.jobs[number]));
+  each("late", (found, number) => lateChart(found, report.jobs[number]));
   each("pairs", (found, number) => matrixChart(found, report.pairs[number]));
   const rows = document.getElementById("rows");
   if (rows) rowsTable(rows, report.series);

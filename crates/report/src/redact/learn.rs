@@ -20,6 +20,7 @@ pub struct Names {
     users: BTreeMap<String, usize>,
     folders: BTreeMap<String, usize>,
     serials: BTreeMap<String, usize>,
+    jobs: BTreeMap<String, usize>,
     host_count: usize,
 }
 
@@ -82,6 +83,15 @@ impl Names {
         if is_name(&name) {
             let number = self.users.len() + 1;
             self.users.entry(name).or_insert(number);
+        }
+    }
+
+    /// A job, by the launcher's name for it: one with letters may name a server or a project.
+    pub fn job(&mut self, name: &str) {
+        let name = name.to_lowercase();
+        if is_name(&name) {
+            let number = self.jobs.len() + 1;
+            self.jobs.entry(name).or_insert(number);
         }
     }
 
@@ -178,8 +188,9 @@ impl Names {
             self.folders.iter().map(|(name, number)| (name.clone(), format!("folder-{number}")));
         let serials =
             self.serials.iter().map(|(name, number)| (name.clone(), format!("serial-{number}")));
+        let jobs = self.jobs.iter().map(|(name, number)| (name.clone(), format!("job-{number}")));
         // Of a name that is several things the last counts.
-        serials.chain(folders).chain(users).chain(hosts).collect()
+        jobs.chain(serials).chain(folders).chain(users).chain(hosts).collect()
     }
 }
 

@@ -10,7 +10,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{page, report};
-use busbw_analysis::explain::Hardware;
+use busbw_analysis::{
+    check::{Check, CheckLine, CheckReport, Decision, SCHEMA},
+    explain::Hardware,
+};
+use busbw_watch_file::WatchFile;
 
 /// Names and addresses of a cluster.
 #[derive(Debug, Clone)]
@@ -109,7 +113,59 @@ impl Cluster {
             values: vec![vec![None, Some(1.0)], vec![Some(2.0), None]],
             verdict: None,
         };
-        Sources { runs: vec![self.measurement()], pairs: vec![pairs], ..Sources::default() }
+        Sources {
+            runs: vec![self.measurement()],
+            pairs: vec![pairs],
+            checks: vec![self.check()],
+            watched: vec![self.watched(0, host), self.watched(1, other)],
+            ..Sources::default()
+        }
+    }
+
+    /// A check that names both hosts, each in another way.
+    fn check(&self) -> CheckReport {
+        let Cluster { host, other, user, .. } = self;
+        let fault =
+            |text: String, subject| CheckLine::fault(Check::Settings, 2, text).of(Some(subject));
+        let link = Subject::Link {
+            from: format!("{host} gpu 1"),
+            to: format!("{other} gpu 2"),
+            both: false,
+        };
+        CheckReport {
+            check_schema: SCHEMA,
+            busbw: "0.1.0".to_owned(),
+            started: "2026-11-25 02:00:00".to_owned(),
+            started_unix: 0,
+            args: ["busbw", "check", "--record", &format!("/home/{user}/good")]
+                .map(str::to_owned)
+                .to_vec(),
+            hosts: vec![host.clone(), other.clone()],
+            ranks: Some(2),
+            within_s: 60.0,
+            took_s: 31.4,
+            lines: vec![
+                fault("MTU 1500 where the other has 9000".to_owned(), Subject::host(host)),
+                fault(format!("slower than from {host}"), link),
+            ],
+            decision: Decision::Blocked,
+            reason: format!("settings: {host}: MTU 1500"),
+        }
+    }
+
+    /// The file of a rank of two, of which the second one is late.
+    fn watched(&self, rank: u32, host: &str) -> (String, WatchFile) {
+        let Cluster { other, domain, .. } = self;
+        let duration = if rank == 1 { 200_000 } else { 1_200_000 };
+        let calls: Vec<String> =
+            (0..40).map(|call| format!("[{call},{0},{0},{duration}]", call * 5_000_000)).collect();
+        let text = format!(
+            "{{\"kind\":\"process\",\"version\":1,\"busbw\":\"0\",\"host\":\"{host}\",\"pid\":{rank},\"job\":\"4711.{other}.{domain}\",\"began\":5,\"interface\":6,\"mask\":70}}\n\
+             {{\"kind\":\"communicator\",\"number\":0,\"id\":\"0xab\",\"nodes\":2,\"ranks\":2,\"rank\":{rank},\"at\":1}}\n\
+             {{\"kind\":\"calls\",\"communicator\":0,\"operation\":\"AllReduce\",\"count\":262144,\"datatype\":\"ncclFloat32\",\"size\":1048576,\"channels\":2,\"calls\":[{}]}}\n",
+            calls.join(",")
+        );
+        (format!("{host}.{rank}.jsonl"), WatchFile::parse(text.as_bytes()).unwrap())
     }
 }
 
@@ -191,6 +247,24 @@ fn example() -> Cluster {
         uuid: "8932f937-d72c-4106-c12f-20bd9faed9f6".to_owned(),
         serial: "1650522012345".to_owned(),
     }
+}
+
+/// Hosts of a check and of a watched job are the same words as everywhere; what is wrong with them stays.
+#[test]
+fn checks_and_jobs_name_nobody() {
+    let report = redacted_report(&example(), "a page");
+    let [check] = report.checks.as_slice() else { panic!("one check") };
+    assert_eq!(check.hosts, ["host-1", "host-2"]);
+    assert_eq!(check.lines[0].who.as_deref(), Some("host-1"));
+    assert_eq!(check.lines[1].who.as_deref(), Some("host-1 gpu 1 -> host-2 gpu 2"));
+    assert_eq!(check.lines[1].status, "fail");
+    let [job] = report.jobs.as_slice() else { panic!("one job") };
+    assert_eq!(job.subject, "job job-1, 2 processes on 2 hosts, 1 communicator, 200 ms of calls");
+    assert!(job.findings[0].cause.starts_with("Rank 1 (host-2, pid 1) enters calls"), "{job:?}");
+    assert_eq!(
+        (job.latest[0].host.as_str(), job.lateness[0].name.as_str()),
+        ("host-2", "host-2, pid 1")
+    );
 }
 
 /// A data type is not a name, not even where a user is called like it.

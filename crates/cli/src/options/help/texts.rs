@@ -343,6 +343,7 @@ pub(in crate::options) const REPORT: Below = Below {
         ("busbw report before.jsonl after.jsonl -o both.html", ""),
         ("busbw report all_reduce.log --machine dgx-h100 --redact", "for a vendor"),
         ("busbw report sweep-folder/ --title Four --force", "a sweep"),
+        ("busbw report watch-files -o job.html", "a job, by its profiler's files"),
     ],
     exits: "0 written, 2 a source cannot be read, or the page is there already (--force)",
 };
