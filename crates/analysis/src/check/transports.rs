@@ -347,7 +347,7 @@ mod tests {
     fn what_did_not_run_is_said_and_blocks_nothing() {
         let mut ib = tried("ib:a", &[10.0]);
         ib.launches[0].outcome.as_mut().unwrap().unproven = Some("NET/Socket ran".to_owned());
-        let line = said(2.0, &[ib.clone()]);
+        let line = said(2.0, std::slice::from_ref(&ib));
         assert_eq!(line.verdict, Verdict::CannotTell);
         assert!(line.text.ends_with("ib:a not proven: NET/Socket ran"), "{}", line.text);
         let text = "rank 1 was lost".to_owned();
@@ -363,11 +363,11 @@ mod tests {
             assert_eq!(line.verdict, Verdict::CannotTell);
             assert!(line.text.ends_with("; there was no time for ib:a"), "{}", line.text);
         }
-        assert_eq!(said(2.0, &[ib.clone()]).verdict, Verdict::CannotTell);
+        assert_eq!(said(2.0, std::slice::from_ref(&ib)).verdict, Verdict::CannotTell);
         let waived = Some("on b there is no eth1".to_owned());
         let transport = NamedTransport { name: "socket:eth1".to_owned(), kind: None, waived };
         let none = Tried { transport, launches: Vec::new() };
-        assert_eq!(said(2.0, &[none.clone()]).verdict, Verdict::Waived);
+        assert_eq!(said(2.0, std::slice::from_ref(&none)).verdict, Verdict::Waived);
         assert_eq!(said(2.0, &[none, ib]).verdict, Verdict::CannotTell);
         assert_eq!(said(2.0, &[]).verdict, Verdict::Waived);
     }
