@@ -166,7 +166,10 @@ mod tests {
         let free = Incast { window: f64::INFINITY, ..EIGHT };
         assert_eq!(free.queue().peak, None);
         let slowed = free.slowed().expect("marked");
-        assert!((slowed.queue - 4.4e6).abs() < 1e-3 && (slowed.after_us - (1.6e6 / 350e3 + 8.0)).abs() < 1e-9);
+        assert!(
+            (slowed.queue - 4.4e6).abs() < 1e-3
+                && (slowed.after_us - (1.6e6 / 350e3 + 8.0)).abs() < 1e-9
+        );
         assert_eq!(EIGHT.slowed().map(|at| at.queue), Some(2.8e6));
         // A threshold of 100 KB at each of eight ports: 800 KB in all; each grows by 43.75 KB a microsecond.
         let paused = EIGHT.pauses(100e3).expect("paused");

@@ -107,17 +107,33 @@ mod tests {
 
     /// 4.096 us × 2^20 are 4.29 s, eight of them 34.4 s; 2^18 before 2.23.
     #[test]
-    fn ncc_ls_timeouts_by_hand() {
+    fn timeouts_by_hand() {
         let (one, all) = ib_timeouts_us(Version::last_of(30));
         assert!((one - 4.294_967_296e6).abs() < 1e-3 && (all - 34.359_738_368e6).abs() < 1e-2);
         let (one, all) = ib_timeouts_us(Version::last_of(22));
         assert!((one - 1.073_741_824e6).abs() < 1e-3 && (all - 8.589_934_592e6).abs() < 1e-2);
     }
 
+    /// The defaults are those of NCCL's releases.
+    #[test]
+    fn defaults_of_releases() {
+        let known =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../nccl-releases/src/generated/parameters.tsv");
+        let known = std::fs::read_to_string(known).expect("parameters of releases");
+        for line in [
+            "NCCL_IB_TIMEOUT\t2.3.5\t-\tparameter\t2.16.2=18;2.23.4=20",
+            "NCCL_IB_RETRY_CNT\t2.3.5\t-\tparameter\t2.16.2=7",
+        ] {
+            assert!(known.lines().any(|known| known == line), "{line}");
+        }
+    }
+
     /// The plugin's page has the figures, in these words.
     #[test]
     fn figures_are_those_of_the_plugins_page() {
-        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plugin.md")).expect("the page");
+        let page =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plugin.md"))
+                .expect("the page");
         for words in [
             "no acknowledgement for 20 ms and four times the expected time",
             "two retransmission timeouts (RTO) of TCP in a row (0.6 s)",

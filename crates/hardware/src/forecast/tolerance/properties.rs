@@ -115,7 +115,10 @@ fn a_leaf_by_hand() {
     let (worst, best) = (said.worst.expect("met"), said.best.expect("met"));
     assert_eq!((worst.failed, best.failed), (24, 48 * 32 + 16 * 24));
     let then = worst.then.expect("more");
-    assert_eq!((then.limited_by.as_str(), then.at.as_deref()), ("leaf-spine links up", Some("leaf 0")));
+    assert_eq!(
+        (then.limited_by.as_str(), then.at.as_deref()),
+        ("leaf-spine links up", Some("leaf 0"))
+    );
     // With 7 links of 8 that are needed; a little of the time is latency.
     let kept = then.busbw / said.whole[0].busbw;
     assert!((0.87..0.93).contains(&kept) && !then.cut_off, "{then:?} {kept}");
