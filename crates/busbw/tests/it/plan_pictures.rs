@@ -7,13 +7,17 @@ use std::{path::Path, process::Command};
 const PICTURES: [(&str, &str); 3] = [
     ("plan_by_size.svg", "--machine dgx-h100 --nodes 2 all_reduce -b 64K"),
     ("plan_fabric.svg", "oversubscribed alltoall --gpus 1024 -b 64K --fail link:leaf*256"),
-    ("plan_failures.svg", "multi-plane all_reduce --gpus 8192 -b 1G --fail link:leaf --fail switch:spine --fail plane --target 80%"),
+    (
+        "plan_failures.svg",
+        "multi-plane all_reduce --gpus 8192 -b 1G --fail link:leaf --fail switch:spine --fail plane --target 80%",
+    ),
 ];
 
 #[test]
 fn pictures_are_what_the_commands_draw() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let pages = ["plan.md", "fabric.md"].map(|page| std::fs::read_to_string(docs.join(page)).unwrap());
+    let pages =
+        ["plan.md", "fabric.md"].map(|page| std::fs::read_to_string(docs.join(page)).unwrap());
     let folder = tempfile::tempdir().unwrap();
     for (name, question) in PICTURES {
         let drawn = folder.path().join(name);
@@ -32,10 +36,16 @@ fn pictures_are_what_the_commands_draw() {
             std::fs::write(docs.join(name), &drawn).unwrap();
         }
         let kept = std::fs::read_to_string(docs.join(name)).unwrap_or_default();
-        assert!(kept == drawn, "docs/{name} is not what `busbw plan {question}` draws: UPDATE_PLAN_PICTURES=1");
+        assert!(
+            kept == drawn,
+            "docs/{name} is not what `busbw plan {question}` draws: UPDATE_PLAN_PICTURES=1"
+        );
         let command = format!("busbw plan {question} --svg {name}");
         assert!(pages.iter().any(|page| page.contains(&command)), "no page has: {command}");
-        assert!(pages.iter().any(|page| page.contains(&format!("]({name})"))), "no page shows {name}");
+        assert!(
+            pages.iter().any(|page| page.contains(&format!("]({name})"))),
+            "no page shows {name}"
+        );
     }
 }
 

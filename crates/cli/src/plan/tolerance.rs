@@ -239,12 +239,12 @@ fn most(out: &mut Out, said: &Most, places: &str, several: bool) -> io::Result<(
             let at = then.at.as_ref().map_or(String::new(), |at| format!(" of {at}"));
             let of = if several { format!(" for {}", then.dimension) } else { String::new() };
             match then.cut_off {
-                true => writeln!(out, "; one more cuts a host off: {}{at}{of}", then.limited_by),
+                true => writeln!(out, "; one more cuts a host off{of}: {}{at}", then.limited_by),
                 false => writeln!(
                     out,
-                    "; with one more {}{at} limit{of}: {} GB/s",
-                    then.limited_by,
-                    rate(then.busbw)
+                    "; with one more {} GB/s{of}, held back by {}{at}",
+                    rate(then.busbw),
+                    then.limited_by
                 ),
             }
         }

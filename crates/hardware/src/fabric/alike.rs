@@ -19,14 +19,17 @@ pub fn alike(parts: &Parts, whole: &Built) -> Vec<Alike> {
     let mut groups: Vec<Alike> = Vec::new();
     let mut known: HashMap<Vec<(usize, u64)>, usize> = HashMap::new();
     for part in 0..parts.count() {
-        let mut takes: Vec<(usize, f64)> = Vec::new();
-        for (link, keeps) in parts.links_of(part) {
-            let (trunk, loss) = whole.trunk_loss(link, keeps);
-            match takes.iter_mut().rev().find(|known| known.0 == trunk) {
-                Some(known) => known.1 += loss,
-                None => takes.push((trunk, loss)),
+        let links = parts.links_of(part).into_iter();
+        let mut takes: Vec<(usize, f64)> =
+            links.map(|(link, keeps)| whole.trunk_loss(link, keeps)).collect();
+        takes.sort_by_key(|(trunk, _)| *trunk);
+        takes.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 += next.1;
             }
-        }
+            same
+        });
         let key = takes.iter().map(|(trunk, loss)| (*trunk, loss.to_bits())).collect();
         let at = *known.entry(key).or_insert_with(|| {
             groups.push(Alike { parts: Vec::new(), takes });

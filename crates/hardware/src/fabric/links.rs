@@ -158,13 +158,11 @@ impl Built {
         (begin + trunk, self.capacity[2 * (begin + trunk)] / links as f64 * (1.0 - keeps))
     }
 
-    /// Whose trunk it is: `NIC 3 of host 17`, `leaf 4`.
+    /// Whose trunk it is: `host 17`, `leaf 4`, `pod 0`.
     pub fn trunk_name(&self, trunk: usize) -> String {
         let Layout { host_ports, leaves, lanes, .. } = self.layout;
         match trunk {
-            port if port < host_ports => {
-                format!("{} {} of host {}", self.names[0], port % lanes, port / lanes)
-            }
+            port if port < host_ports => format!("host {}", port / lanes),
             leaf if leaf < host_ports + leaves => {
                 format!("{} {}", self.names[1], leaf - host_ports)
             }

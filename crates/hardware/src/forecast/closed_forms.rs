@@ -186,12 +186,14 @@ fn double_trees_at_two_to_one_packed() {
             let hosts = hosts_per_leaf * leaves;
             let fabric = fabric(hosts, true, ports, 2.0, 2);
             let shape = Shape::of(&fabric).expect("built");
-            assert_eq!((shape.hosts_per_block, shape.leaf_up), (hosts_per_leaf, 4 * hosts_per_leaf));
+            assert_eq!(
+                (shape.hosts_per_block, shape.leaf_up),
+                (hosts_per_leaf, 4 * hosts_per_leaf)
+            );
             let host = 2.0 / (8.0 * NIC);
             let leaf = 3.0 / (shape.leaf_up as f64 * NIC);
             let collective = Collective::AllReduce;
-            let wave =
-                bytes_us(&fabric, Placement::Packed, collective, Way::NvlsTree, 8 * hosts);
+            let wave = bytes_us(&fabric, Placement::Packed, collective, Way::NvlsTree, 8 * hosts);
             let what = format!("{leaves} leaves of {hosts_per_leaf} hosts");
             near(wave, host.max(leaf) / BYTES_PER_US, &what);
             assert_eq!(leaf > host, hosts_per_leaf == 2, "{what}: both cases are there");
@@ -224,7 +226,10 @@ fn double_trees_at_two_to_one_apart() {
         // The first chunk goes up and down before the last one starts to.
         let deep = 2.0 * 24usize.ilog2() as f64 + 2.0;
         assert!(end >= by_hand * 0.99, "{ratio}:1: {end}, by hand {by_hand}");
-        assert!(end <= by_hand * (1.0 + deep / chunks as f64) * 1.01, "{ratio}:1: {end}, by hand {by_hand}");
+        assert!(
+            end <= by_hand * (1.0 + deep / chunks as f64) * 1.01,
+            "{ratio}:1: {end}, by hand {by_hand}"
+        );
     }
 }
 

@@ -72,6 +72,12 @@ pub enum Unanswerable {
          ask for fewer GPUs"
     )]
     Uncounted,
+    /// Every number of failures would have to be simulated.
+    #[error(
+        "how many may fail is simulated where connections are hashed, and would take minutes for so many GPUs: ask for fewer, or \
+         write routing = \"spray\", of which it is counted"
+    )]
+    TooLong,
     /// A failure leaves a host without a way.
     #[error(
         "after the failure a host is cut off from others: NCCL's own network has no other way for its NIC, and the job ends with \

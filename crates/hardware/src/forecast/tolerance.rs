@@ -155,17 +155,22 @@ impl Question {
         };
         match affected.dimensions.iter().all(|one| one.counted) {
             true => exact::answer(&affected, &mut answer),
-            false => drawn::answer(&affected, &mut answer),
+            false => drawn::answer(&affected, &mut answer)?,
         }
         Ok(answer)
     }
 }
 
-/// The numbers of failed parts that rows are of: doubling ones, and those at which the target is met for the last time.
+/// Rows beside those at which the target is met for the last time.
+const MAX_STEPS: u32 = 11;
+
+/// The numbers of failed parts that rows are of: doubling ones, or larger steps where there would be too many, and those at which
+/// the target is met for the last time.
 fn steps(most: usize, parts: usize, marked: &[usize]) -> Vec<usize> {
     let last = most.min(parts);
-    let doubling = std::iter::successors(Some(1usize), |at| at.checked_mul(2));
-    let mut steps: Vec<usize> = doubling.take_while(|at| *at < last).collect();
+    let doublings = last.max(2).ilog2().div_ceil(MAX_STEPS);
+    let growing = std::iter::successors(Some(1usize), |at| at.checked_mul(1 << doublings));
+    let mut steps: Vec<usize> = growing.take_while(|at| *at < last).collect();
     steps.extend(marked.iter().copied().filter(|at| *at <= parts));
     steps.extend([0, last]);
     steps.sort_unstable();

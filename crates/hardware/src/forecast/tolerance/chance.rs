@@ -54,8 +54,8 @@ pub(super) struct Urns {
     ln: Vec<f64>,
 }
 
-/// Logarithm of the least probability that is begun with: less is no number of f64.
-const LEAST_LN: f64 = -690.0;
+/// Probabilities below are not counted: all of them together are below the digits that are printed.
+const NEGLIGIBLE: f64 = 1e-18;
 
 impl Urns {
     /// Of each group its parts and how many may fail.
@@ -92,25 +92,34 @@ impl Urns {
         left[failed] = 1.0;
         for &(parts, may) in &self.bounded {
             let mut next = vec![0.0; failed + 1];
-            for (drawn, &probability) in left.iter().enumerate().filter(|(_, p)| **p > 0.0) {
-                let most = drawn.min(may).min(parts);
-                let mut j = drawn.saturating_sub(all - parts);
-                while j <= most && self.ln_of(all, parts, drawn, j) < LEAST_LN {
-                    j += 1;
-                }
-                if j > most {
+            let there = left.iter().enumerate().filter(|(_, p)| **p > NEGLIGIBLE);
+            for (drawn, &probability) in there {
+                let (least, most) = (drawn.saturating_sub(all - parts), drawn.min(may).min(parts));
+                if least > most {
                     continue;
                 }
-                let mut term = probability * self.ln_of(all, parts, drawn, j).exp();
-                loop {
+                // From the likeliest that is allowed, to both sides by the ratio of neighbours.
+                let likeliest = (drawn + 1) as f64 * (parts + 1) as f64 / (all + 2) as f64;
+                let begin = (likeliest as usize).clamp(least, most);
+                let first = probability * self.ln_of(all, parts, drawn, begin).exp();
+                let up = |j: usize| {
+                    (parts - j) as f64 * (drawn - j) as f64
+                        / ((j + 1) as f64 * (all + j + 1 - parts - drawn) as f64)
+                };
+                let (mut term, mut j) = (first, begin);
+                while term > NEGLIGIBLE {
                     next[drawn - j] += term;
                     if j == most {
                         break;
                     }
-                    // P(j+1)/P(j) of the hypergeometric distribution.
-                    term *= (parts - j) as f64 * (drawn - j) as f64
-                        / ((j + 1) as f64 * (all + j + 1 - parts - drawn) as f64);
+                    term *= up(j);
                     j += 1;
+                }
+                (term, j) = (first, begin);
+                while j > least && term > NEGLIGIBLE {
+                    j -= 1;
+                    term /= up(j);
+                    next[drawn - j] += term;
                 }
             }
             all -= parts;

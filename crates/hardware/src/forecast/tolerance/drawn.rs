@@ -3,6 +3,7 @@
 
 use busbw_stats::random::Random;
 
+use super::super::Unanswerable;
 use super::super::answer::ECMP_SEEDS;
 use super::super::wave::{Place, Wave};
 use super::chance::Chance;
@@ -17,27 +18,38 @@ const DRAWS: usize = 100;
 /// Fewest of them, where a draw is long.
 const FEWEST_DRAWS: usize = 20;
 
-/// Shares of links on the paths of all flows that are simulated for an answer, which bounds its time: about a minute.
-const MAX_SHARES: usize = 400_000_000;
+/// Shares of links on the paths of all flows that are simulated for an answer: about a minute on a core. Half of it for the search of
+/// the most failures, half for rows.
+const MAX_SHARES: usize = 150_000_000;
+
+/// Rows that are reckoned with.
+const ROWS: usize = 16;
 
 /// Fills in what may fail. What even spreading over ideal switches would bear bounds it from above, since no hash is faster
 /// (`symmetry` tests that). Below, more failures may be better by chance, so that the first number that misses ends it.
-pub(super) fn answer(affected: &Affected<'_>, answer: &mut Tolerance) {
+///
+/// # Errors
+/// So many flows that it would take minutes.
+pub(super) fn answer(affected: &Affected<'_>, answer: &mut Tolerance) -> Result<(), Unanswerable> {
     let simulated = Simulated { affected, of: answer.of };
     let hashes = match affected.dimensions.iter().any(|one| one.hashed) {
         true => ECMP_SEEDS as usize,
         false => 1,
     };
-    let draws = (MAX_SHARES / 10 / simulated.shares()).clamp(FEWEST_DRAWS, DRAWS);
+    let of_a_row = MAX_SHARES / 2 / ROWS / simulated.shares();
+    let draws = of_a_row.saturating_sub(2 * hashes).min(DRAWS);
+    if draws < FEWEST_DRAWS {
+        return Err(Unanswerable::TooLong);
+    }
     answer.method = Method::Simulated { hashes, draws };
     if !affected.met() {
-        return;
+        return Ok(());
     }
     let may: Vec<usize> = affected.groups.iter().map(|group| affected.bearable(group)).collect();
     // The group that bears the least; of several the first that carries anything.
     let capped = (0..may.len()).filter(|at| may[*at] < affected.groups[*at].parts.len());
     let weakest = capped.min_by_key(|at| may[*at]).unwrap_or(0);
-    let tries = MAX_SHARES / 2 / simulated.shares() / hashes;
+    let tries = MAX_SHARES / 4 / simulated.shares() / hashes;
     let together = &affected.groups[weakest].parts;
     let worst = simulated.most(
         &|failed| simulated.lost(&together[..failed]),
@@ -62,6 +74,7 @@ pub(super) fn answer(affected: &Affected<'_>, answer: &mut Tolerance) {
         });
     }
     (answer.worst, answer.best) = (Some(worst), Some(best));
+    Ok(())
 }
 
 /// Parts in the order in which even spreading bears them best: one of each group in turn, first those that carry nothing.

@@ -53,7 +53,11 @@ pub(super) fn answer(affected: &Affected<'_>, answer: &mut Tolerance) {
             failed,
             worst: dimension.busbw(us.fold(dimension.least, f64::max)),
             best: dimension.busbw(filled.us_per_byte(affected, dimension, failed)),
-            chance: Chance::exactly(urns.chance(failed)),
+            chance: Chance::exactly(match failed {
+                few if few <= worst => 1.0,
+                many if many > best => 0.0,
+                some => urns.chance(some),
+            }),
         });
     }
 }

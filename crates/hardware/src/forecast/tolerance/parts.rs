@@ -191,7 +191,9 @@ impl<'a> Affected<'a> {
                 (true, false) => (f64::INFINITY, *trunk),
             }
         };
-        group.takes.iter().map(of).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 0))
+        // The first of those that are equal.
+        let all = group.takes.iter().map(of).rev();
+        all.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 0))
     }
 
     /// How far a group is from missing the target when so many of its parts have failed: above 1 it misses it. With the

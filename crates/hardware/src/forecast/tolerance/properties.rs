@@ -121,7 +121,7 @@ fn a_leaf_by_hand() {
     );
     // With 7 links of 8 that are needed; a little of the time is latency.
     let kept = then.busbw / said.whole[0].busbw;
-    assert!((0.87..0.93).contains(&kept) && !then.cut_off, "{then:?} {kept}");
+    assert!((0.87..0.95).contains(&kept) && !then.cut_off, "{then:?} {kept}");
     let falls = |two: &[Row]| two[1].worst <= two[0].worst && two[1].chance.of <= two[0].chance.of;
     assert!(said.rows.windows(2).all(falls));
     // No leaf can lose more than 24 of 24.
