@@ -135,7 +135,7 @@ fn nonsense_is_refused_with_a_sentence() {
             "incast --senders 8 --rate 800G --round-trip 9us --cable 3m --buffer 1GB",
             "not known here",
         ),
-        ("incast --senders 8 --rate 400G --round-trip 9us -b 1M -e 2M", "one size"),
+        ("incast --senders 8 --rate 400G --round-trip 9us -b 1M -e 2M", "-e is of a collective"),
         ("incast --senders 8 --rate 400G --round-trip 9us --drop 1%", "--drop is of loss"),
         (
             "--machine dgx-h100 all_reduce --svg /nowhere/at/all.svg",

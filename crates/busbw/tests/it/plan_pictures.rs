@@ -6,7 +6,7 @@ use std::{path::Path, process::Command};
 /// Pictures of docs, and the questions that draw them; the pages have the same lines.
 const PICTURES: [(&str, &str); 3] = [
     ("plan_by_size.svg", "--machine dgx-h100 --nodes 2 all_reduce -b 64K"),
-    ("plan_fabric.svg", "oversubscribed alltoall --gpus 1024 -b 64K --fail link:leaf*256"),
+    ("plan_fabric.svg", "clos-2tier all_reduce --gpus 512 -b 64K --fail link:leaf*1024~1"),
     (
         "plan_failures.svg",
         "multi-plane all_reduce --gpus 8192 -b 1G --fail link:leaf --fail switch:spine --fail plane --target 80%",

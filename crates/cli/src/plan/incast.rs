@@ -91,9 +91,6 @@ pub(super) fn run(arguments: &PlanArguments) -> Result<Exit> {
     let senders = required(arguments.senders, "--senders, such as 8")?;
     let rate_gbps = required(arguments.rate, "--rate, such as 400G")?;
     let round_trip_us = required(arguments.round_trip, "--round-trip, such as 9us")?;
-    if arguments.max_bytes.is_some() {
-        return Err(usage("incast takes one size: -b, what each sender sends").into());
-    }
     let window = arguments.window.unwrap_or_else(|| in_flight(rate_gbps, round_trip_us));
     let message = arguments.min_bytes.map_or(f64::INFINITY, |bytes| bytes as f64);
     let incast = Incast { senders, rate_gbps, round_trip_us, window, message };

@@ -6,7 +6,7 @@ use busbw_stats::random::Random;
 
 use super::super::symmetry::small;
 use super::super::wave::{Place, Wave};
-use super::super::{Job, Placement};
+use super::super::Placement;
 use super::parts::Affected;
 use super::*;
 use crate::fabric::{Balance, Built, Fabric, Lost, Routing, ready::ready};
