@@ -4,9 +4,9 @@
 use busbw_core::Collective;
 use busbw_stats::random::Random;
 
+use super::super::Placement;
 use super::super::symmetry::small;
 use super::super::wave::{Place, Wave};
-use super::super::Placement;
 use super::parts::Affected;
 use super::*;
 use crate::fabric::{Balance, Built, Fabric, Lost, Routing, ready::ready};
