@@ -82,7 +82,11 @@ lossless --rate 400G --ports 64 --cable 100m --classes 2 --buffer 165.2MB
 loss --rate 400G --round-trip 80us --exposed 14%
 collisions --queue-pairs 4 --uplinks 8
 collisions --flows 1000 --uplinks 64
+incast --senders 8 --rate 400G --round-trip 9us -b 1M --buffer 16MB
+incast --senders 17 --rate 400G --round-trip 9us --window none --buffer 165.2MB --cable 100m
 clos-2tier all_reduce --gpus 64 -b 1M -e 4M
+clos-2tier all_reduce --gpus 64 -b 1G --fail link:leaf --target 90%
+multi-plane all_reduce --job tp8,pp8,dp --gpus 2048 -b 1G --fail plane --fail switch:spine --target 80%
 multi-plane all_reduce --job tp8,pp8,dp -b 1G
 oversubscribed alltoall --job ep64 --fail switch -b 1M -e 2M
 flows flows.toml

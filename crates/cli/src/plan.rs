@@ -5,8 +5,11 @@ mod collective;
 mod fabric;
 mod figures;
 mod flows;
+mod incast;
 mod networks;
+mod picture;
 mod runs;
+mod tolerance;
 
 use std::io::Write;
 
@@ -35,6 +38,7 @@ pub fn run(arguments: &PlanArguments) -> Result<Exit> {
         PlanQuestion::Fabric(file, collective) => fabric::run(arguments, &file, collective),
         PlanQuestion::Lossless => networks::lossless(arguments),
         PlanQuestion::Loss => networks::loss(arguments),
+        PlanQuestion::Incast => incast::run(arguments),
         PlanQuestion::Collisions => networks::collisions(arguments),
         PlanQuestion::Flows(file) => flows::run(arguments, &file),
         PlanQuestion::Runs(collective) => runs::run(arguments, collective),

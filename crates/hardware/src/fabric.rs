@@ -6,6 +6,7 @@
 
 use crate::machine::{Machine, Nics};
 
+pub mod alike;
 pub mod failure;
 pub mod file;
 pub mod layout;
@@ -14,9 +15,10 @@ pub mod picture;
 pub mod ready;
 pub mod shape;
 
-pub use failure::{BadFailure, Failure, Part};
+pub use alike::{Alike, alike};
+pub use failure::{BadFailure, Failure, Part, Parts};
 pub use file::{BadFabricFile, parse};
-pub use links::{Balance, Built, Port};
+pub use links::{Balance, Built, Lost, Port};
 pub use ready::example;
 pub use shape::{LinkClass, Shape};
 

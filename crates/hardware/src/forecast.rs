@@ -9,15 +9,18 @@ pub mod alltoall;
 pub mod answer;
 pub mod groups;
 pub mod job;
+pub mod loads;
 pub mod pipelines;
 pub mod question;
 pub mod steps;
+pub mod tolerance;
 pub mod wave;
 
 pub use answer::{Answer, OfDimension, Prediction};
 pub use groups::{Group, Member, Placement};
 pub use job::{Dimension, Job};
 pub use question::{Question, Unanswerable};
+pub use tolerance::{Target, Tolerance};
 pub use wave::{Wave, Way};
 
 #[cfg(test)]

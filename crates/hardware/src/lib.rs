@@ -12,6 +12,8 @@ pub mod fabric;
 pub mod flows;
 /// What to expect of collectives on a fabric.
 pub mod forecast;
+/// Several senders to one port of a switch.
+pub mod incast;
 /// What the bytes of a collective allow on a machine.
 pub mod limits;
 /// Throughput where packets are lost.
@@ -22,6 +24,8 @@ pub mod lossless;
 pub mod machine;
 /// What to expect before a run.
 pub mod prediction;
+/// How long a lost path holds a job up.
+pub mod recovery;
 /// The tree of devices of a host, and the ways through it.
 pub mod topology;
 /// NCCL's own predictions, by version.

@@ -28,6 +28,8 @@ mod net;
 mod osu;
 mod pairs;
 mod plan;
+mod plan_failures;
+mod plan_pictures;
 mod pods;
 mod processes;
 mod rdma;

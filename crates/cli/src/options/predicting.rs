@@ -14,7 +14,7 @@ pub(super) const PLAN: &str = "plan";
 
 /// Headings of the options that belong to one question only.
 const OF_COLLECTIVES: &str = "Options for a collective";
-const OF_NETWORKS: &str = "Options for lossless, loss and collisions";
+const OF_NETWORKS: &str = "Options for lossless, loss, incast and collisions";
 
 /// The options that `-h` shows, so that it fits on a screen.
 pub(super) const BRIEF: [&str; 10] = [
@@ -36,7 +36,8 @@ const MAX_COUNT: usize = 1_000_000;
 /// Options of `busbw plan`.
 #[derive(Debug, Clone, Args)]
 pub struct PlanArguments {
-    /// A collective; a fabric file and a collective; flows and a flow file; or a question about networks: lossless, loss or collisions
+    /// A collective; a fabric file and a collective; flows and a flow file; or a question about networks: lossless, loss, incast or
+    /// collisions
     #[arg(value_name = "QUESTION", required_unless_present_any = ["example", "from"], num_args = 1..=2)]
     pub question: Vec<PathBuf>,
     /// The hosts: a ready machine's name, or any file that busbw topo reads [default: none, it is required]
@@ -73,7 +74,7 @@ pub struct PlanArguments {
     /// As with NCCL_ALGO: Ring, Tree, NVLS, NVLSTree, … [default: what NCCL's cost model chooses]
     #[arg(long, value_name = "NAME", value_parser = algorithm, help_heading = OF_COLLECTIVES)]
     pub algorithm: Option<Algorithm>,
-    /// Rate of a port, such as 400G [default: none, lossless and loss require it]
+    /// Rate of a port, such as 400G [default: none, lossless, loss and incast require it]
     #[arg(long, value_name = "Gb/s", value_parser = gigabits, help_heading = OF_NETWORKS)]
     pub rate: Option<f64>,
     /// Time there and back, such as 9us [default: none]
@@ -112,9 +113,18 @@ pub struct PlanArguments {
     /// Equal links that they are hashed onto [default: none, collisions requires it]
     #[arg(long, value_name = "N", value_parser = count(), help_heading = OF_NETWORKS)]
     pub uplinks: Option<usize>,
+    /// Senders to one port at once, each by a port of its own [default: none, incast requires it]
+    #[arg(long, value_name = "N", value_parser = count(), help_heading = OF_NETWORKS)]
+    pub senders: Option<usize>,
+    /// Bytes that a sender has on its way at most, or none [default: rate × round trip]
+    #[arg(long, value_name = "BYTES", value_parser = window, help_heading = OF_NETWORKS)]
+    pub window: Option<f64>,
     /// Of a fabric alone
     #[command(flatten)]
     pub fabric: FabricArguments,
+    /// Draw it as an SVG file, too: busbw and time by size, or busbw by failed parts [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
     /// Print comma-separated values instead of the table
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
@@ -217,6 +227,11 @@ fn buffer(text: &str) -> Result<f64, String> {
     quantity(text, &units, "size of a buffer above 0, such as 165.2MB (10^6) or 64MiB (2^20)")
 }
 
+/// Bytes of a window; without bound where there is none.
+fn window(text: &str) -> Result<f64, String> {
+    if text == "none" { Ok(f64::INFINITY) } else { buffer(text) }
+}
+
 /// `0.1%` or `0.001`, as a share.
 fn share(text: &str) -> Result<f64, String> {
     let value = match text.trim().strip_suffix('%') {
@@ -239,6 +254,8 @@ pub enum PlanQuestion {
     Lossless,
     /// Throughput where packets are lost.
     Loss,
+    /// Several senders to one port.
+    Incast,
     /// Flows that are hashed onto the same link.
     Collisions,
     /// When the flows of a file arrive.
@@ -260,13 +277,19 @@ impl PlanArguments {
         let (lossless, loss) =
             (*question == PlanQuestion::Lossless, *question == PlanQuestion::Loss);
         let collisions = *question == PlanQuestion::Collisions;
+        let incast = *question == PlanQuestion::Incast;
         let flows = matches!(question, PlanQuestion::Flows(_));
         let runs = matches!(question, PlanQuestion::Runs(_));
         let all = [
             ("--machine", self.machine.is_some(), alone, hosts),
             ("--nodes", self.nodes.is_some(), alone || runs, "a collective on --machine or --from"),
             ("--gpus", self.gpus.is_some(), collective, "a collective"),
-            ("-b", self.min_bytes.is_some(), collective || runs, "a collective"),
+            (
+                "-b",
+                self.min_bytes.is_some(),
+                collective || runs || incast,
+                "a collective and incast",
+            ),
             ("-e", self.max_bytes.is_some(), collective || runs, "a collective"),
             ("--measured", self.measured.is_some(), alone, hosts),
             ("--nccl", self.nccl.is_some(), collective, "a collective"),
@@ -284,17 +307,31 @@ impl PlanArguments {
                 "a collective on a fabric file",
             ),
             ("--fail", !self.fabric.fail.is_empty(), fabric, "a collective on a fabric file"),
+            ("--target", self.fabric.target.is_some(), fabric, "a collective on a fabric file"),
+            ("--svg", self.svg.is_some(), collective, "a collective"),
             ("--csv", self.csv, collective || flows || runs, "a collective and flows"),
-            ("--rate", self.rate.is_some(), lossless || loss, "lossless and loss"),
-            ("--round-trip", self.round_trip.is_some(), lossless || loss, "lossless and loss"),
-            ("--mtu", self.mtu.is_some(), lossless || loss, "lossless and loss"),
-            ("--cable", self.cable.is_some(), lossless, "lossless"),
-            ("--ports", self.ports.is_some(), lossless, "lossless"),
-            ("--classes", self.classes.is_some(), lossless, "lossless"),
-            ("--buffer", self.buffer.is_some(), lossless, "lossless"),
+            (
+                "--rate",
+                self.rate.is_some(),
+                lossless || loss || incast,
+                "lossless, loss and incast",
+            ),
+            (
+                "--round-trip",
+                self.round_trip.is_some(),
+                lossless || loss || incast,
+                "lossless, loss and incast",
+            ),
+            ("--mtu", self.mtu.is_some(), lossless || loss || incast, "lossless, loss and incast"),
+            ("--cable", self.cable.is_some(), lossless || incast, "lossless and incast"),
+            ("--ports", self.ports.is_some(), lossless || incast, "lossless and incast"),
+            ("--classes", self.classes.is_some(), lossless || incast, "lossless and incast"),
+            ("--buffer", self.buffer.is_some(), lossless || incast, "lossless and incast"),
             ("--margin", self.margin.is_some(), lossless, "lossless"),
             ("--drop", self.drop.is_some(), loss, "loss"),
             ("--exposed", self.exposed.is_some(), loss, "loss"),
+            ("--senders", self.senders.is_some(), incast, "incast"),
+            ("--window", self.window.is_some(), incast, "incast"),
             ("--flows", self.flows.is_some(), collisions, "collisions"),
             ("--queue-pairs", self.queue_pairs.is_some(), collisions, "collisions"),
             ("--uplinks", self.uplinks.is_some(), collisions, "collisions"),
@@ -329,6 +366,7 @@ impl PlanArguments {
         match (first.as_str(), word(1)) {
             ("lossless", None) => Ok(PlanQuestion::Lossless),
             ("loss", None) => Ok(PlanQuestion::Loss),
+            ("incast", None) => Ok(PlanQuestion::Incast),
             ("collisions", None) => Ok(PlanQuestion::Collisions),
             ("flows", Some(file)) => Ok(PlanQuestion::Flows(PathBuf::from(file))),
             ("flows", None) => Err("flows takes a flow file: docs/fabric.md has one".to_owned()),
@@ -342,7 +380,7 @@ impl PlanArguments {
             },
             (_, None) => meant(&first).map(PlanQuestion::Machine).ok_or_else(|| {
                 format!(
-                    "'{first}' is no collective that moves data, and not lossless, loss, collisions or flows; a fabric file needs a collective behind it, such as all_reduce"
+                    "'{first}' is no collective that moves data, and not lossless, loss, incast, collisions or flows; a fabric file needs a collective behind it, such as all_reduce"
                 )
             }),
         }

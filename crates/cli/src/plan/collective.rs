@@ -26,7 +26,7 @@ use busbw_hardware::{
 use busbw_render::answer::{Out, answer, json_line};
 use serde::Serialize;
 
-use super::{SCHEMA, usage};
+use super::{SCHEMA, picture, usage};
 use crate::options::PlanArguments;
 
 /// First and last size where none is named, bytes.
@@ -85,6 +85,9 @@ pub(super) fn run(arguments: &PlanArguments, collective: Collective) -> Result<E
             Some((plausibility(&question, &at, busbw).map_err(refused)?, at))
         }
     };
+    if let Some(file) = &arguments.svg {
+        picture::write(file, &drawn(&question, &rows))?;
+    }
     let impossible = measured.as_ref().is_some_and(|(one, _)| one.position == Position::Impossible);
     answer(|out, _| {
         if arguments.json {
@@ -188,6 +191,35 @@ pub(super) fn release(version: Version) -> String {
     match version.patch {
         u32::MAX => format!("2.{}", version.minor),
         patch => format!("2.{}.{patch}", version.minor),
+    }
+}
+
+fn drawn(question: &Question<'_>, rows: &[Expected]) -> picture::BySize {
+    let RankPlacement { nodes, per_node, .. } = question.placement;
+    let hosts = count(nodes as u64, "host");
+    let name = question.collective.name();
+    let range = |span: &Span| [span.low, span.high];
+    let points = rows.iter().map(|row| picture::Point {
+        bytes: row.bytes,
+        busbw: row.busbw.middle,
+        busbw_range: range(&row.busbw),
+        time_us: row.time_us.middle,
+        time_range_us: range(&row.time_us),
+    });
+    picture::BySize {
+        title: format!(
+            "{name} on {}: {hosts} of {}",
+            question.machine.name,
+            count(per_node as u64, "GPU")
+        ),
+        curves: vec![picture::Curve {
+            name: "expected".to_owned(),
+            points: points.collect(),
+            line: Some(picture::Line {
+                name: "limit of the chosen algorithm".to_owned(),
+                points: rows.iter().map(|row| (row.bytes, row.limit.busbw)).collect(),
+            }),
+        }],
     }
 }
 

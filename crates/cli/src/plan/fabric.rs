@@ -18,7 +18,7 @@ use busbw_render::answer::{Out, answer, json_line};
 use serde::Serialize;
 
 use super::collective::{NEWEST, microseconds, release, sizes};
-use super::{SCHEMA, usage};
+use super::{SCHEMA, picture, tolerance, usage};
 use crate::{fabric_source, options::PlanArguments};
 
 /// What is printed as JSON.
@@ -58,6 +58,9 @@ pub(super) fn run(arguments: &PlanArguments, file: &Path, collective: Collective
         nccl: arguments.nccl.unwrap_or(NEWEST),
         ..Question::new(fabric, collective, sizes(arguments)?)
     };
+    if let Some(target) = asked.target {
+        return tolerance::run(arguments, &question, target);
+    }
     let refused = |error: busbw_hardware::forecast::Unanswerable| usage(error.to_string());
     let forecast = question.answer().map_err(refused)?;
     let whole = match question.failures.is_empty() {
@@ -67,6 +70,9 @@ pub(super) fn run(arguments: &PlanArguments, file: &Path, collective: Collective
             Some(whole.answer().map_err(refused)?)
         }
     };
+    if let Some(file) = &arguments.svg {
+        picture::write(file, &drawn(&question, &forecast, whole.as_ref()))?;
+    }
     answer(|out, _| {
         if arguments.json {
             return json_line(out, &report(&question, &forecast, whole.as_ref()));
@@ -108,7 +114,43 @@ fn report<'r>(
     }
 }
 
-fn head(out: &mut Out, question: &Question) -> io::Result<()> {
+/// busbw and time of every dimension; without failures its busbw is the line above.
+fn drawn(question: &Question, forecast: &Answer, whole: Option<&Answer>) -> picture::BySize {
+    let mut title = title(question);
+    question.failures.iter().for_each(|failure| title.push_str(&format!("; failed: {failure}")));
+    let curves = forecast.dimensions.iter().enumerate().map(|(at, dimension)| picture::Curve {
+        name: format!("{} of {}", dimension.name, dimension.ranks),
+        points: dimension
+            .sizes
+            .iter()
+            .map(|row| picture::Point {
+                bytes: row.bytes,
+                busbw: row.busbw,
+                busbw_range: row.busbw_range,
+                time_us: row.time_us,
+                time_range_us: row.time_range_us,
+            })
+            .collect(),
+        line: whole.and_then(|whole| whole.dimensions.get(at)).map(|whole| picture::Line {
+            name: "nothing failed".to_owned(),
+            points: whole.sizes.iter().map(|row| (row.bytes, row.busbw)).collect(),
+        }),
+    });
+    picture::BySize { title, curves: curves.collect() }
+}
+
+/// What is asked, for pictures.
+pub(super) fn title(question: &Question) -> String {
+    let gpus = count(question.gpus as u64, "GPU");
+    format!(
+        "{} on {}: {gpus}, {}",
+        question.collective.name(),
+        question.fabric.name,
+        question.placement
+    )
+}
+
+pub(super) fn head(out: &mut Out, question: &Question) -> io::Result<()> {
     let fabric = &question.fabric;
     write!(
         out,

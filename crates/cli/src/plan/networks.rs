@@ -24,7 +24,7 @@ use super::{
 use crate::options::PlanArguments;
 
 /// Payload of a packet where nothing is said: RoCE's largest MTU, bytes.
-const DEFAULT_MTU: u32 = 4096;
+pub(super) const DEFAULT_MTU: u32 = 4096;
 
 /// Shares of lost packets where none is named.
 const DEFAULT_LOSSES: [f64; 2] = [0.001, 0.01];
@@ -322,6 +322,6 @@ fn print_collisions(out: &mut Out, said: &Collisions) -> io::Result<()> {
     )
 }
 
-fn required<T>(value: Option<T>, what: &str) -> Result<T> {
+pub(super) fn required<T>(value: Option<T>, what: &str) -> Result<T> {
     value.ok_or_else(|| usage(format!("{what} is missing")).into())
 }

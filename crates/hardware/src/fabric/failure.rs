@@ -110,17 +110,64 @@ fn split(text: &str, mark: char) -> (&str, Option<&str>) {
     }
 }
 
+/// All parts of a kind, of which some fail.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    layout: Layout,
+    all: All,
+    keeps: f64,
+}
+
+#[derive(Debug, Clone)]
+enum All {
+    Links(std::ops::Range<usize>),
+    Switches { tier: usize },
+    Planes,
+}
+
+impl Parts {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        match &self.all {
+            All::Links(links) => links.len(),
+            All::Switches { tier } => self.layout.switches(*tier),
+            All::Planes => self.layout.planes,
+        }
+    }
+
+    /// The links that one of them takes, each with the share of its rate that it keeps.
+    pub fn links_of(&self, part: usize) -> Vec<(usize, f64)> {
+        let links = match &self.all {
+            All::Links(links) => return vec![(links.start + part, self.keeps)],
+            All::Switches { tier } => self.layout.links_of(*tier, part),
+            All::Planes => self.layout.host_links_of_plane(part),
+        };
+        links.into_iter().map(|link| (link, self.keeps)).collect()
+    }
+}
+
 impl Failure {
     /// The links that it takes, each with the share of its rate that it keeps.
     ///
     /// # Errors
     /// A tier that there is not, or more parts than there are.
     pub fn links(&self, fabric: &Fabric, shape: &Shape) -> Result<Vec<(usize, f64)>, BadFailure> {
-        let bad = |why: String| BadFailure { text: self.to_string(), why };
+        let parts = self.parts(fabric, shape)?;
+        let chosen = self.choose(parts.count()).map_err(|why| self.bad(why))?;
+        Ok(chosen.into_iter().flat_map(|part| parts.links_of(part)).collect())
+    }
+
+    /// All parts of its kind.
+    ///
+    /// # Errors
+    /// A tier that there is not.
+    pub fn parts(&self, fabric: &Fabric, shape: &Shape) -> Result<Parts, BadFailure> {
+        let bad = |why: String| self.bad(why);
         let layout = Layout::of(shape);
         let tier_of = |name: &str| fabric.tiers.iter().position(|tier| tier.name == name);
         let known = || fabric.tiers.iter().map(|tier| tier.name.as_str()).collect::<Vec<_>>();
-        match &self.part {
+        let mut keeps = self.keeps;
+        let all = match &self.part {
             Part::Link(name) => {
                 let below = match name.as_deref() {
                     Some("host") => 0,
@@ -134,34 +181,28 @@ impl Failure {
                         }
                     },
                 };
-                let all = layout.links_above(below);
                 // A link of several NICs side by side loses one of them.
-                let keeps = match below {
-                    0 => 1.0 - (1.0 - self.keeps) / shape.lanes.nics as f64,
-                    _ => self.keeps,
-                };
-                let chosen = self.choose(all.len()).map_err(bad)?;
-                Ok(chosen.into_iter().map(|at| (all.start + at, keeps)).collect())
+                if below == 0 {
+                    keeps = 1.0 - (1.0 - self.keeps) / shape.lanes.nics as f64;
+                }
+                All::Links(layout.links_above(below))
             }
             Part::Switch(name) => {
-                let last = fabric.tiers.len() - 1;
                 let tier = match name.as_deref() {
-                    None => last,
+                    None => fabric.tiers.len() - 1,
                     Some(name) => tier_of(name).ok_or_else(|| {
                         bad(format!("there is no tier `{name}`: {}", known().join(", ")))
                     })?,
                 };
-                let switches = layout.switches(tier);
-                let chosen = self.choose(switches).map_err(bad)?;
-                let links = chosen.into_iter().flat_map(|switch| layout.links_of(tier, switch));
-                Ok(links.map(|link| (link, self.keeps)).collect())
+                All::Switches { tier }
             }
-            Part::Plane => {
-                let chosen = self.choose(shape.planes).map_err(bad)?;
-                let links = chosen.into_iter().flat_map(|plane| layout.host_links_of_plane(plane));
-                Ok(links.map(|link| (link, self.keeps)).collect())
-            }
-        }
+            Part::Plane => All::Planes,
+        };
+        Ok(Parts { layout, all, keeps })
+    }
+
+    fn bad(&self, why: String) -> BadFailure {
+        BadFailure { text: self.to_string(), why }
     }
 
     /// Which of `all` parts.
@@ -169,18 +210,23 @@ impl Failure {
         if self.count > all {
             return Err(format!("{} of {all} such parts cannot fail", self.count));
         }
-        let Some(seed) = self.seed else { return Ok((0..self.count).collect()) };
-        let mut random = Random::new(seed);
-        // Floyd's sampling without replacement (Bentley, Floyd, CACM 30(9), 1987).
-        let mut chosen = std::collections::BTreeSet::new();
-        for end in all - self.count..all {
-            let at = random.below(end + 1);
-            if !chosen.insert(at) {
-                chosen.insert(end);
-            }
-        }
-        Ok(chosen.into_iter().collect())
+        Ok(match self.seed {
+            None => (0..self.count).collect(),
+            Some(seed) => drawn(&mut Random::new(seed), self.count, all),
+        })
     }
+}
+
+/// Draws `count` of `all` without replacement (Floyd's sampling: Bentley, Floyd, CACM 30(9), 1987).
+pub(crate) fn drawn(random: &mut Random, count: usize, all: usize) -> Vec<usize> {
+    let mut chosen = std::collections::BTreeSet::new();
+    for end in all - count..all {
+        let at = random.below(end + 1);
+        if !chosen.insert(at) {
+            chosen.insert(end);
+        }
+    }
+    chosen.into_iter().collect()
 }
 
 #[cfg(test)]

@@ -18,6 +18,9 @@ pub struct Port {
     pub lane: usize,
 }
 
+/// Links that are lost or slow, by number, with the share of its rate that each keeps.
+pub type Lost = std::collections::BTreeMap<usize, f64>;
+
 /// How bytes are spread over equal paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Balance {
@@ -62,13 +65,24 @@ impl Built {
         balance: Balance,
         inside: f64,
     ) -> Result<Built, BadFailure> {
-        let layout = Layout::of(shape);
-        let mut lost = std::collections::BTreeMap::new();
+        let mut lost = Lost::new();
         for failure in failures {
             for (link, keeps) in failure.links(fabric, shape)? {
                 *lost.entry(link).or_insert(1.0) *= keeps;
             }
         }
+        Ok(Built::without(fabric, shape, &lost, balance, inside))
+    }
+
+    /// Builds a fabric of whose links some keep a share of their rate only.
+    pub fn without(
+        fabric: &Fabric,
+        shape: &Shape,
+        lost: &Lost,
+        balance: Balance,
+        inside: f64,
+    ) -> Built {
+        let layout = Layout::of(shape);
         let data = |tier: usize| {
             let rate = fabric.tiers.get(tier).map_or(0.0, |tier| tier.rate);
             rate / 8.0 * shape.lanes.framing * BYTES_PER_US
@@ -92,19 +106,22 @@ impl Built {
                 ],
             ];
             let begin = [0, layout.host_ports, layout.host_ports + layout.leaves];
-            let mut all = trunks.concat();
-            for (link, keeps) in &lost {
+            let whole = trunks.concat();
+            let mut all = whole.clone();
+            for (link, keeps) in lost {
                 let (tier, trunk) = layout.trunk_of(*link);
                 all[begin[tier] + trunk] -= single[tier] * (1.0 - keeps);
             }
-            capacity = all.iter().flat_map(|rate| [rate.max(0.0); 2]).collect::<Vec<_>>();
+            // Of a trunk that has lost all its links nothing is left, whatever rounding leaves.
+            let left = |(left, whole): (&f64, &f64)| if *left > whole * 1e-9 { *left } else { 0.0 };
+            capacity = all.iter().zip(&whole).flat_map(|pair| [left(pair); 2]).collect::<Vec<_>>();
         } else {
             let rates = (0..layout.count()).map(|link| single[of_single(link)]);
             capacity = rates.flat_map(|rate| [rate; 2]).collect();
             if !lost.is_empty() {
                 keeps = vec![1.0; layout.count()];
             }
-            for (link, share) in &lost {
+            for (link, share) in lost {
                 keeps[*link] = *share;
                 capacity[2 * link] *= share;
                 capacity[2 * link + 1] *= share;
@@ -115,12 +132,42 @@ impl Built {
         capacity.resize(begin + shape.hosts, inside * gpus * BYTES_PER_US);
         let mut names = vec![if shape.lanes.by_slot { "PCIe slot" } else { "NIC" }.to_owned()];
         names.extend(fabric.tiers.iter().map(|tier| tier.name.clone()));
-        Ok(Built { capacity, layout, balance, keeps, names, inside: begin })
+        Built { capacity, layout, balance, keeps, names, inside: begin }
     }
 
     /// The links within a host: those of its GPUs together.
     pub const fn inside(&self, host: usize) -> u32 {
         (self.inside + host) as u32
+    }
+
+    /// Whether a link is one within a host.
+    pub const fn is_inside(&self, link: u32) -> bool {
+        link as usize >= self.inside
+    }
+
+    /// What a single link's loss takes of its trunk: the trunk, from 0, and bytes per microsecond; only of a whole fabric of
+    /// `Balance::Trunks`.
+    pub fn trunk_loss(&self, link: usize, keeps: f64) -> (usize, f64) {
+        let Layout { planes, host_ports, leaves, leaf_up, spines, spine_up, .. } = self.layout;
+        let (tier, trunk) = self.layout.trunk_of(link);
+        let (begin, links) = match tier {
+            0 => (0, planes),
+            1 => (host_ports, planes * leaf_up),
+            _ => (host_ports + leaves, planes * spines * spine_up),
+        };
+        (begin + trunk, self.capacity[2 * (begin + trunk)] / links as f64 * (1.0 - keeps))
+    }
+
+    /// Whose trunk it is: `host 17`, `leaf 4`, `pod 0`.
+    pub fn trunk_name(&self, trunk: usize) -> String {
+        let Layout { host_ports, leaves, lanes, .. } = self.layout;
+        match trunk {
+            port if port < host_ports => format!("host {}", port / lanes),
+            leaf if leaf < host_ports + leaves => {
+                format!("{} {}", self.names[1], leaf - host_ports)
+            }
+            pod => format!("pod {}", pod - host_ports - leaves),
+        }
     }
 
     /// What a link is: `NIC`, `leaf-spine links`, or `links within the host`.

@@ -59,7 +59,7 @@ fn lanes(
 }
 
 /// What ranks of one host send each other, and what they pass to the GPU of the receiver's lane.
-fn within(place: &Place<'_>, group: &Group, member: &Member, size: f64) -> Option<Flow> {
+pub(super) fn within(place: &Place<'_>, group: &Group, member: &Member, size: f64) -> Option<Flow> {
     let (n, here) = (group.ranks as f64, member.gpus.len() as f64);
     let passed = if member.lanes.len() > 1 { (n - here) * (here - 1.0) / here } else { 0.0 };
     let bytes = size / n * here * (here - 1.0 + passed);

@@ -8,6 +8,7 @@ use busbw_core::Collective;
 use serde::Serialize;
 
 use super::groups::{self, Group};
+use super::job::Job;
 use super::question::{Question, Unanswerable};
 use super::wave::{Place, Wave, Way};
 use crate::fabric::{Balance, Built, Routing, Shape};
@@ -15,7 +16,7 @@ use crate::flows::BYTES_PER_US;
 use crate::limits::{self, Algorithm, RankPlacement, Resource};
 use crate::machine::Machine;
 use crate::prediction::{self, Expected, attainable};
-use crate::tuning::Protocol;
+use crate::tuning::{Protocol, Version};
 
 /// What to expect of every dimension's groups.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -68,7 +69,7 @@ pub struct Prediction {
 const HELD_SHARE: f64 = 0.005;
 
 /// Seeds of the hash that are tried: the median is expected, best and worst are the range.
-const ECMP_SEEDS: u64 = 5;
+pub(super) const ECMP_SEEDS: u64 = 5;
 
 /// Most host pairs of alltoall that are hashed one by one.
 const MAX_HASHED_PAIRS: usize = 20_000;
@@ -79,6 +80,31 @@ impl Question {
     /// # Errors
     /// What does not fit, see `Unanswerable`.
     pub fn answer(&self) -> Result<Answer, Unanswerable> {
+        let (shape, job, inside) = self.checked()?;
+        let mut asked = Asked { question: self, shape: &shape, inside, notes: Vec::new() };
+        let mut dimensions = Vec::new();
+        for (at, dimension) in job.dimensions.iter().enumerate() {
+            if dimension.size < 2 {
+                continue;
+            }
+            let groups = self.groups(&shape, &job, at);
+            let hosts = groups.iter().map(|group| group.members.len()).max().unwrap_or(0);
+            let sizes = asked.dimension(&groups)?;
+            dimensions.push(OfDimension {
+                name: dimension.name.clone(),
+                ranks: dimension.size,
+                groups: groups.len(),
+                hosts,
+                sizes,
+            });
+        }
+        asked.notes.sort();
+        asked.notes.dedup();
+        Ok(Answer { dimensions, notes: asked.notes })
+    }
+
+    /// What is asked, if it fits the fabric: its shape, the job with all sizes, GB/s of the links of one GPU within its host.
+    pub(super) fn checked(&self) -> Result<(Shape, Job, f64), Unanswerable> {
         let shape = Shape::of(&self.fabric).map_err(Unanswerable::Fabric)?;
         let there = self.fabric.gpus();
         if self.gpus < 2 || self.gpus > there {
@@ -99,44 +125,67 @@ impl Question {
         }
         let inside =
             limits::resource::gpu_rate(&self.fabric.machine).map_err(Unanswerable::Machine)?;
-        let job = self.job.fill(self.gpus)?;
-        let mut asked = Asked { question: self, shape: &shape, inside, notes: Vec::new() };
-        let mut dimensions = Vec::new();
-        for (at, dimension) in job.dimensions.iter().enumerate() {
-            if dimension.size < 2 {
-                continue;
-            }
-            let ranks = job.groups(at, self.gpus);
-            let groups =
-                groups::place(&self.fabric, &shape.lanes, self.placement, self.gpus, &ranks);
-            let hosts = groups.iter().map(|group| group.members.len()).max().unwrap_or(0);
-            let sizes = asked.dimension(&groups)?;
-            dimensions.push(OfDimension {
-                name: dimension.name.clone(),
-                ranks: dimension.size,
-                groups: groups.len(),
-                hosts,
-                sizes,
-            });
-        }
-        asked.notes.sort();
-        asked.notes.dedup();
-        Ok(Answer { dimensions, notes: asked.notes })
+        Ok((shape, self.job.fill(self.gpus)?, inside))
+    }
+
+    /// The groups of a dimension, where they run.
+    pub(super) fn groups(&self, shape: &Shape, job: &Job, dimension: usize) -> Vec<Group> {
+        let ranks = job.groups(dimension, self.gpus);
+        groups::place(&self.fabric, &shape.lanes, self.placement, self.gpus, &ranks)
     }
 }
 
-struct Asked<'a> {
-    question: &'a Question,
-    shape: &'a Shape,
+/// The hosts of a group as a machine, without the fabric.
+pub(super) struct Alone {
+    machine: Machine,
+    placement: RankPlacement,
+    collective: Collective,
+    version: Version,
+}
+
+impl Alone {
+    pub(super) fn of(question: &Question, largest: &Group) -> Alone {
+        let hosts = largest.members.len();
+        let per_host = largest.per_host().unwrap_or(largest.ranks / hosts).max(1);
+        Alone {
+            machine: Machine { nodes: hosts, ..question.fabric.machine.clone() },
+            placement: RankPlacement::new(hosts, per_host),
+            collective: question.collective,
+            version: question.nccl,
+        }
+    }
+
+    pub(super) fn question(&self) -> prediction::Question<'_> {
+        prediction::Question {
+            machine: &self.machine,
+            placement: self.placement,
+            collective: self.collective,
+            version: self.version,
+            algorithm: None,
+        }
+    }
+}
+
+pub(super) struct Asked<'a> {
+    pub(super) question: &'a Question,
+    pub(super) shape: &'a Shape,
     /// GB/s of the links of one GPU within its host.
-    inside: f64,
-    notes: Vec<String>,
+    pub(super) inside: f64,
+    pub(super) notes: Vec<String>,
+}
+
+/// Whether connections are hashed; too many are taken as spread evenly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hashed {
+    No,
+    Yes,
+    TooMany,
 }
 
 /// Microseconds a byte that a fabric takes: least, to expect, most; and what holds back.
-struct Spread {
-    us_per_byte: [f64; 3],
-    held_by: String,
+pub(super) struct Spread {
+    pub(super) us_per_byte: [f64; 3],
+    pub(super) held_by: String,
 }
 
 impl Asked<'_> {
@@ -148,23 +197,14 @@ impl Asked<'_> {
         let Some(largest) = groups.iter().max_by_key(|group| group.members.len()) else {
             return Ok(Vec::new());
         };
-        let question = self.question;
-        let hosts = largest.members.len();
-        let per_host = largest.per_host().unwrap_or(largest.ranks / hosts).max(1);
-        let machine = Machine { nodes: hosts, ..question.fabric.machine.clone() };
-        let beside = prediction::Question {
-            machine: &machine,
-            placement: RankPlacement::new(hosts, per_host),
-            collective: question.collective,
-            version: question.nccl,
-            algorithm: None,
-        };
+        let alone = Alone::of(self.question, largest);
+        let beside = alone.question();
         self.notes.extend(beside.guessed().into_iter().map(|guess| format!("guessed: {guess}")));
         let mut spreads: BTreeMap<Way, Spread> = BTreeMap::new();
         let mut predictions = Vec::new();
-        for &bytes in &question.sizes {
+        for &bytes in &self.question.sizes {
             let ideal = beside.expect(bytes)?;
-            let way = way(ideal.algorithm, question.collective);
+            let way = way(ideal.algorithm, self.question.collective);
             let spread = match spreads.entry(way) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(place) => place.insert(self.spread(groups, way)?),
@@ -177,7 +217,7 @@ impl Asked<'_> {
 
     /// Microseconds of switches and cables beyond one leaf switch, which NCCL's constants are taken to hold, over all steps that
     /// wait for each other.
-    fn beyond_one_switch_us(&self, group: &Group, way: Way) -> f64 {
+    pub(super) fn beyond_one_switch_us(&self, group: &Group, way: Way) -> f64 {
         let hosts: Vec<usize> = group.members.iter().map(|member| member.host).collect();
         if hosts.len() < 2 {
             return 0.0;
@@ -201,17 +241,13 @@ impl Asked<'_> {
     /// What the fabric takes a byte, by the ways in which it may balance.
     fn spread(&mut self, groups: &[Group], way: Way) -> Result<Spread, Unanswerable> {
         let even = self.wave(groups, way, Balance::Trunks)?;
-        let pairs: usize = groups.iter().map(|group| group.members.len().pow(2)).sum();
-        let crowd = way == Way::Direct && self.question.collective == Collective::AllToAll;
-        let several = groups.iter().any(|group| group.members.len() > 1);
-        let hashed =
-            self.question.fabric.routing == Routing::Ecmp && self.shape.leaf_up > 0 && several;
-        if hashed && crowd && pairs > MAX_HASHED_PAIRS {
+        let hashed = self.hashed(groups, way);
+        if hashed == Hashed::TooMany {
             self.note(
                 "ECMP: alltoall of so many pairs is taken as spread evenly; collisions are not in the range",
             );
         }
-        if !hashed || crowd && pairs > MAX_HASHED_PAIRS {
+        if hashed != Hashed::Yes {
             return Ok(Spread { us_per_byte: [even.us_per_byte; 3], held_by: even.held_by });
         }
         let mut waves = Vec::new();
@@ -238,6 +274,20 @@ impl Asked<'_> {
         Ok(Spread { us_per_byte: [of(0), of(middle), of(waves.len() - 1)], held_by })
     }
 
+    /// Whether connections of a way are hashed onto links one by one.
+    pub(super) fn hashed(&self, groups: &[Group], way: Way) -> Hashed {
+        let several = groups.iter().any(|group| group.members.len() > 1);
+        let hashed =
+            self.question.fabric.routing == Routing::Ecmp && self.shape.leaf_up > 0 && several;
+        let pairs: usize = groups.iter().map(|group| group.members.len().pow(2)).sum();
+        let crowd = way == Way::Direct && self.question.collective == Collective::AllToAll;
+        match hashed {
+            true if crowd && pairs > MAX_HASHED_PAIRS => Hashed::TooMany,
+            true => Hashed::Yes,
+            false => Hashed::No,
+        }
+    }
+
     fn wave(&self, groups: &[Group], way: Way, balance: Balance) -> Result<Wave, Unanswerable> {
         let question = self.question;
         let (fabric, failures) = (&question.fabric, &question.failures);
@@ -251,7 +301,7 @@ impl Asked<'_> {
     }
 }
 
-fn way(algorithm: Algorithm, collective: Collective) -> Way {
+pub(super) fn way(algorithm: Algorithm, collective: Collective) -> Way {
     match algorithm {
         _ if !Algorithm::Ring.serves(collective) => Way::Direct,
         Algorithm::Tree | Algorithm::CollNetChain => Way::Tree,
@@ -266,7 +316,7 @@ fn way(algorithm: Algorithm, collective: Collective) -> Way {
 
 /// What is expected of the machines alone, with what the fabric adds: the bytes' time where the fabric's is the longer one, and the
 /// latency of switches and cables.
-fn on_fabric(
+pub(super) fn on_fabric(
     beside: &prediction::Question<'_>,
     ideal: Expected,
     spread: &Spread,

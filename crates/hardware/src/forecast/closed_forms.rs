@@ -175,6 +175,64 @@ fn double_trees_of_many_ranks() {
     }
 }
 
+/// A tree at 2:1, hosts packed: with blocks of h hosts, h a power of two, only the first of a block and, with every second block,
+/// one more edge leave it, so that the edges between blocks are NCCL's tree over blocks and those pairs. A block that is
+/// an inner node has four in one tree and two in the mirrored one: six edges by S/2, 3 S over a leaf's uplinks, whatever h.
+#[test]
+fn double_trees_at_two_to_one_packed() {
+    // Hosts of 8 NICs: 8 h down, 4 h up. A host sends 2 S over 8 NICs.
+    for (hosts_per_leaf, ports) in [(2, 24), (4, 48), (8, 96), (16, 192)] {
+        for leaves in [4, 8, 16] {
+            let hosts = hosts_per_leaf * leaves;
+            let fabric = fabric(hosts, true, ports, 2.0, 2);
+            let shape = Shape::of(&fabric).expect("built");
+            assert_eq!(
+                (shape.hosts_per_block, shape.leaf_up),
+                (hosts_per_leaf, 4 * hosts_per_leaf)
+            );
+            let host = 2.0 / (8.0 * NIC);
+            let leaf = 3.0 / (shape.leaf_up as f64 * NIC);
+            let collective = Collective::AllReduce;
+            let wave = bytes_us(&fabric, Placement::Packed, collective, Way::NvlsTree, 8 * hosts);
+            let what = format!("{leaves} leaves of {hosts_per_leaf} hosts");
+            near(wave, host.max(leaf) / BYTES_PER_US, &what);
+            assert_eq!(leaf > host, hosts_per_leaf == 2, "{what}: both cases are there");
+        }
+    }
+}
+
+/// The same where every edge leaves its leaf: edges join hosts that are a power of two apart, and never two of three leaves that
+/// take hosts in turn. Hosts have four edges in both trees, so that a leaf of h hosts sends 2 h S over h/2 links: 4 S / B, twice
+/// a non-blocking fabric's; message by message, too.
+#[test]
+fn double_trees_at_two_to_one_apart() {
+    for (ratio, times) in [(1.0, 1.0), (2.0, 2.0)] {
+        let ports = if ratio > 1.0 { 12 } else { 16 };
+        let fabric = fabric(24, false, ports, ratio, 2);
+        let shape = Shape::of(&fabric).expect("built");
+        assert_eq!((shape.hosts_per_block, shape.blocks), (8, 3));
+        let built = Built::new(&fabric, &shape, &[], Balance::Spray, INSIDE).expect("no failure");
+        let mut groups = group(&fabric, &shape, Placement::Packed, 24);
+        groups[0].members.sort_by_key(|member| (member.host % 8, member.host / 8));
+        let place = Place::new(&built, Balance::Spray, &shape, 1, &groups);
+        let (size, chunks) = (1e9, 300);
+        let by_hand = times * 2.0 * size / (NIC * BYTES_PER_US);
+        let wave = Wave::of(&place, Collective::AllReduce, Way::Tree, &groups).us_per_byte * size;
+        near(wave, by_hand, &format!("{ratio}:1 as one flow"));
+        let mut flows = Vec::new();
+        let none = Hop { between_us: 0.0, within_us: 0.0 };
+        steps::double_tree(&place, &groups[0], size, chunks, none, &mut flows).expect("whole");
+        let end = simulate(&built.capacity, &flows, 0.0).end_us();
+        // The first chunk goes up and down before the last one starts to.
+        let deep = 2.0 * 24usize.ilog2() as f64 + 2.0;
+        assert!(end >= by_hand * 0.99, "{ratio}:1: {end}, by hand {by_hand}");
+        assert!(
+            end <= by_hand * (1.0 + deep / chunks as f64) * 1.01,
+            "{ratio}:1: {end}, by hand {by_hand}"
+        );
+    }
+}
+
 /// T = α + (n−p)/n p S over p NICs of a host; what leaves a leaf of h hosts, (n−hp)/n h p S, over its uplinks.
 #[test]
 fn alltoall_of_many_ranks() {

@@ -66,6 +66,18 @@ pub enum Unanswerable {
     /// What the machines alone would do is not known.
     #[error("no forecast: {0}; write it into a machine file and name that in the fabric file")]
     Alone(#[from] NoPrediction),
+    /// What links carry cannot be counted.
+    #[error(
+        "an alltoall among ranks that are spread unevenly over so many hosts is not counted link by link: fill whole hosts, or \
+         ask for fewer GPUs"
+    )]
+    Uncounted,
+    /// Every number of failures would have to be simulated.
+    #[error(
+        "how many may fail is simulated where connections are hashed, and would take minutes for so many GPUs: ask for fewer, or \
+         write routing = \"spray\", of which it is counted"
+    )]
+    TooLong,
     /// A failure leaves a host without a way.
     #[error(
         "after the failure a host is cut off from others: NCCL's own network has no other way for its NIC, and the job ends with \

@@ -10,7 +10,8 @@ use super::wave::{self, Place, Way};
 use crate::fabric::{Balance, Built, Fabric, Failure, Shape, file};
 use crate::flows::{classes, simulate};
 
-fn small(hosts: usize, rails: usize, planes: usize, tiers: usize, ratio: f64) -> Fabric {
+/// A small fabric of hosts with four GPUs and NICs.
+pub(super) fn small(hosts: usize, rails: usize, planes: usize, tiers: usize, ratio: f64) -> Fabric {
     let rate = 400.0 / planes as f64;
     let above = format!("[[tiers]]\nports = 24\nrate = {rate}\n").repeat(tiers - 1);
     let text = format!(

@@ -205,8 +205,8 @@ pub(in crate::options) const CHECK: Below = Below {
 pub(in crate::options) const PLAN: Below = Below {
     notes: &[
         "Nothing is run. Of a collective: time, algbw and busbw by size with a range, what NCCL's cost model chooses, the limit and what sets it. The range comes from public results that docs/plan.md names, and where there are none it says so.",
-        "lossless: buffers, PFC headroom and ECN thresholds. loss: throughput where packets are lost, with go-back-N and selective repeat. collisions: how many flows the busiest of equal links carries.",
-        "FABRIC COLLECTIVE: a fabric file, or the name of an example. Flows share its links max-min fair; docs/fabric.md has the file, the model, and what is not in it.",
+        "lossless: buffers, PFC headroom and ECN thresholds. loss: throughput where packets are lost, with go-back-N and selective repeat. incast: the queue of several senders to one port, when it overflows or PFC pauses. collisions: how many flows the busiest of equal links carries.",
+        "FABRIC COLLECTIVE: a fabric file, or the name of an example. Flows share its links max-min fair; docs/fabric.md has the file, the model, and what is not in it. With --fail it says what that costs; with --target how many may fail before it is missed.",
     ],
     examples: &[
         ("busbw plan --machine dgx-h100 --nodes 2 all_reduce", ""),
@@ -215,10 +215,12 @@ pub(in crate::options) const PLAN: Below = Below {
         ("busbw plan lossless --rate 400G --ports 64 --cable 100m --classes 2", ""),
         ("busbw plan loss --rate 400G --round-trip 9us --drop 0.1%", ""),
         ("busbw plan collisions --flows 8 --queue-pairs 4 --uplinks 8", ""),
+        ("busbw plan incast --senders 8 --rate 400G --round-trip 9us --buffer 16MB", ""),
         ("busbw plan --machine dgx-h100 --nodes 4 alltoall -b 1M --json", ""),
         ("busbw plan --example clos-2tier", "a fabric file to start from"),
         ("busbw plan multi-plane all_reduce --job tp8,pp8,dp", "the groups of a job"),
         ("busbw plan oversubscribed alltoall --job ep64 --fail switch", ""),
+        ("busbw plan multi-plane all_reduce -g 2048 --fail plane --target 80%", ""),
         ("busbw plan flows flows.toml", "when flows of a file arrive"),
         ("busbw plan --from all_reduce.log --per-node 8 --nodes 4", ""),
     ],
