@@ -81,14 +81,17 @@ about() {
   local select="batch.kubernetes.io/job-name=$1,batch.kubernetes.io/job-completion-index=$2"
   admin --namespace least get pods -l "$select" -o "jsonpath={.items[0].status.$3[-1:].state.terminated.$4}" 2>>"$work/err"
 }
-# init NAME JOB ENDS CODE: a check of a gang before its job. Every pod's check has the exit code and the verdict.
+# init NAME JOB ENDS CODE TEXT: a check of a gang before its job. Every pod's check has the exit code and the verdict; of a
+# Job that fails the controller deletes the pods that have not ended yet, so that at least one has it.
 init() {
-  local name=$1 job=$2 ends=$3 code=$4 text=$5 why='' index got said
+  local name=$1 job=$2 ends=$3 code=$4 text=$5 why='' seen_pods=0 index got said
   : >"$work/err"
   gang "$job" | admin --namespace least apply -f - >"$work/made" 2>"$work/err" || why=", it is refused"
   got=$(ended "$job" 200)
   [ "$got" = "$ends" ] || why+=", the Job is $got"
   for index in 0 1 2; do
+    [ -n "$(admin --namespace least get pods -l "batch.kubernetes.io/job-name=$job,batch.kubernetes.io/job-completion-index=$index" -o name)" ] || continue
+    seen_pods=$((seen_pods + 1))
     got=$(about "$job" $index initContainerStatuses exitCode)
     said=$(about "$job" $index initContainerStatuses message)
     [ "$got" = "$code" ] || why+=", the check of pod $index ended with ${got:-nothing}"
@@ -96,6 +99,7 @@ init() {
     # Nothing of a job starts that must not.
     [ "$code" = 0 ] || [ -z "$(about "$job" $index containerStatuses exitCode)" ] || why+=", pod $index has started its job"
   done
+  [ "$seen_pods" = 3 ] || { [ "$code" != 0 ] && [ "$seen_pods" -ge 1 ]; } || why+=", $seen_pods pods are there"
   if [ "$code" = 0 ] && ! admin --namespace least logs "job/$job" -c train 2>/dev/null | grep -q ' float '; then
     # The first pod has the table, and `logs job/` takes any.
     for index in 0 1 2; do
