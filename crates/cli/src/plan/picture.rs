@@ -63,13 +63,16 @@ pub(super) struct Line {
     pub points: Vec<(u64, f64)>,
 }
 
+/// How many have failed, and busbw at the worst and at the best places.
+pub(super) type AfterFailures = (usize, f64, f64);
+
 /// busbw by number of failed parts.
 pub(super) struct ByFailures {
     pub title: String,
     /// What fails, as the axis says it.
     pub axis: String,
-    /// Each with its name, and (failed, worst, best).
-    pub kinds: Vec<(String, Vec<(usize, f64, f64)>)>,
+    /// Each with its name.
+    pub kinds: Vec<(String, Vec<AfterFailures>)>,
     /// GB/s.
     pub target: f64,
 }
