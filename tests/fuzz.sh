@@ -10,8 +10,7 @@ if ! [[ $seconds =~ ^[1-9][0-9]*$ ]]; then
 fi
 shift
 targets=("$@")
-# `hang` by name only: its first run found an overflow, and it has not run long enough since.
-[ ${#targets[@]} -gt 0 ] || targets=(sizes options lint nccl_log topology machine_file fabric_file import trace pairs wire tuner_file)
+[ ${#targets[@]} -gt 0 ] || targets=(sizes options lint nccl_log topology machine_file fabric_file import trace pairs wire tuner_file hang)
 declare -A longest=([sizes]=64 [options]=1024 [lint]=2048 [nccl_log]=4096 [topology]=4096 [machine_file]=2048 [fabric_file]=2048 [import]=4096 [trace]=4096 [pairs]=2048 [wire]=1024 [tuner_file]=2048 [hang]=4096)
 for target in "${targets[@]}"; do
     if [ -z "${longest[$target]:-}" ]; then
