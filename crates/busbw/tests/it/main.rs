@@ -28,8 +28,6 @@ mod net;
 mod osu;
 mod pairs;
 mod plan;
-mod plan_failures;
-mod plan_pictures;
 mod pods;
 mod processes;
 mod rdma;

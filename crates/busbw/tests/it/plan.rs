@@ -1,6 +1,9 @@
 //! `busbw plan` from outside: its tables, what it says of figures, what it refuses, its exit codes. The figures themselves are
 //! tested where they are computed (`busbw-hardware`).
 
+mod failures;
+mod pictures;
+
 use std::process::{Command, Output};
 
 use serde_json::Value;

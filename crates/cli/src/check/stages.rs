@@ -21,7 +21,6 @@ use busbw_core::{
     messages::Messages,
     plan::BufferMemory,
 };
-use busbw_job::launchers::Placement;
 use tempfile::TempDir;
 
 use super::{hosts, records, transports::Networks};
@@ -66,8 +65,6 @@ pub(super) struct Machines<'a> {
     collective: Vec<OsString>,
     pairs: Vec<OsString>,
     prepared: Prepared,
-    /// None where this process starts the ranks itself.
-    placement: Option<Placement>,
     /// Of the hosts that were read, where there are several.
     networks: Option<Networks>,
     folder: PathBuf,
@@ -133,7 +130,6 @@ impl<'a> Machines<'a> {
             hardware,
             collective,
             pairs,
-            placement: prepared.placement(),
             prepared,
             networks: None,
             folder,
@@ -199,9 +195,9 @@ impl Stages for Machines<'_> {
 
     fn survey(&mut self, limit_s: f64) -> Result<Survey, Unable> {
         let limit = Duration::try_from_secs_f64(limit_s).unwrap_or(Duration::MAX);
-        let processes = match (self.leader, &self.placement) {
+        let processes = match (self.leader, self.prepared.placement()) {
             (Some(leader), _) => survey::of_job(leader, limit),
-            (None, Some(placement)) => survey::hosts(placement, limit),
+            (None, Some(placement)) => survey::hosts(&placement, limit),
             (None, None) => Ok(vec![survey::here(0, None, true)]),
         };
         let processes =

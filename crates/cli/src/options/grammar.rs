@@ -179,7 +179,7 @@ fn commands() -> Vec<Grammar> {
         ),
         with(
             ReportArguments::augment_args(Grammar::new("report")),
-            "Put runs, sweeps, tunings and pairs on one page, to be sent",
+            "Put results, checks and jobs on one page, to be sent",
             &help::REPORT,
         ),
         with(

@@ -21,12 +21,9 @@ use super::collective::{NEWEST, microseconds, release, sizes};
 use super::{SCHEMA, picture, tolerance, usage};
 use crate::{fabric_source, options::PlanArguments};
 
-/// What is printed as JSON.
+/// What is asked about, as JSON has it.
 #[derive(Serialize)]
-struct Report<'r> {
-    plan_schema: u32,
-    busbw: &'static str,
-    question: &'static str,
+pub(super) struct Subject<'r> {
     fabric: &'r str,
     machine: &'r str,
     hosts: usize,
@@ -35,6 +32,31 @@ struct Report<'r> {
     nccl: String,
     job: String,
     placement: String,
+}
+
+impl<'r> Subject<'r> {
+    pub(super) fn of(question: &'r Question) -> Subject<'r> {
+        Subject {
+            fabric: &question.fabric.name,
+            machine: &question.fabric.machine.name,
+            hosts: question.fabric.hosts,
+            gpus: question.gpus,
+            collective: question.collective,
+            nccl: release(question.nccl),
+            job: question.job.to_string(),
+            placement: question.placement.to_string(),
+        }
+    }
+}
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Report<'r> {
+    plan_schema: u32,
+    busbw: &'static str,
+    question: &'static str,
+    #[serde(flatten)]
+    subject: Subject<'r>,
     failures: Vec<String>,
     dimensions: &'r [OfDimension],
     /// The same without the failures, where there are any.
@@ -99,14 +121,7 @@ fn report<'r>(
         plan_schema: SCHEMA,
         busbw: env!("CARGO_PKG_VERSION"),
         question: "fabric",
-        fabric: &question.fabric.name,
-        machine: &question.fabric.machine.name,
-        hosts: question.fabric.hosts,
-        gpus: question.gpus,
-        collective: question.collective,
-        nccl: release(question.nccl),
-        job: question.job.to_string(),
-        placement: question.placement.to_string(),
+        subject: Subject::of(question),
         failures: question.failures.iter().map(ToString::to_string).collect(),
         dimensions: &forecast.dimensions,
         whole: whole.map(|whole| whole.dimensions.as_slice()),

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use busbw_core::{
-    Collective,
     columns::aligned,
     exit::Exit,
     quantity::{bytes, rate},
@@ -21,7 +20,6 @@ use busbw_hardware::{
 use busbw_render::answer::{Out, answer, json_line};
 use serde::Serialize;
 
-use super::collective::release;
 use super::figures::short;
 use super::{SCHEMA, fabric, picture, usage};
 use crate::options::PlanArguments;
@@ -35,14 +33,8 @@ struct Report<'r> {
     plan_schema: u32,
     busbw: &'static str,
     question: &'static str,
-    fabric: &'r str,
-    machine: &'r str,
-    hosts: usize,
-    gpus: usize,
-    collective: Collective,
-    nccl: String,
-    job: String,
-    placement: String,
+    #[serde(flatten)]
+    subject: fabric::Subject<'r>,
     kinds: &'r [Tolerance],
     networks: &'r [Left],
 }
@@ -102,14 +94,7 @@ fn report<'r>(question: &'r Question, kinds: &'r [Tolerance], networks: &'r [Lef
         plan_schema: SCHEMA,
         busbw: env!("CARGO_PKG_VERSION"),
         question: "tolerance",
-        fabric: &question.fabric.name,
-        machine: &question.fabric.machine.name,
-        hosts: question.fabric.hosts,
-        gpus: question.gpus,
-        collective: question.collective,
-        nccl: release(question.nccl),
-        job: question.job.to_string(),
-        placement: question.placement.to_string(),
+        subject: fabric::Subject::of(question),
         kinds,
         networks,
     }

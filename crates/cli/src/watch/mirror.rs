@@ -25,7 +25,7 @@ use super::sending::{Piece, Said};
 
 /// How long a host may take to say what it has.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long the connections may take to end.
+/// How often it is looked what has come.
 const LOOK: Duration = Duration::from_millis(100);
 /// The most bytes of one line: a piece of a file as JSON, in which a byte may take six.
 const MOST_LINE: u64 = 8 << 20;

@@ -77,15 +77,24 @@ pub(crate) fn send(sources: &[PathBuf], follows: bool) -> Result<Exit> {
     }
 }
 
-/// How far each file was sent: its inode, and bytes.
+/// What was sent so far.
 #[derive(Default)]
-struct Sent(BTreeMap<PathBuf, (u64, u64)>);
+struct Sent {
+    /// Where the files are, once that is known: a job that begins later is another one.
+    found: Option<Vec<PathBuf>>,
+    /// How far each file was sent: its inode, and bytes.
+    files: BTreeMap<PathBuf, (u64, u64)>,
+}
 
 impl Sent {
     /// What was added since the last look.
     fn look(&mut self, sources: &[PathBuf], follows: bool) -> Result<Vec<Said>> {
         let mut said = Vec::new();
-        for path in folder::paths(&folder::existing(sources)?)? {
+        let found = match self.found.take() {
+            Some(found) => found,
+            None => folder::existing(sources)?,
+        };
+        for path in folder::paths(self.found.insert(found))? {
             // A file that is replaced meanwhile is read at the next look.
             if let Err(error) = self.add(&path, follows, &mut said) {
                 said.push(Said::Failed { why: format!("{}: {error:#}", path.display()) });
@@ -97,7 +106,7 @@ impl Sent {
     fn add(&mut self, path: &Path, follows: bool, said: &mut Vec<Said>) -> Result<()> {
         let mut file = File::open(path)?;
         let facts = file.metadata()?;
-        let known = self.0.get(path).copied();
+        let known = self.files.get(path).copied();
         let (mut new, mut at) = match known {
             Some((inode, at)) if inode == facts.ino() && facts.len() >= at => (false, at),
             _ => (true, 0),
@@ -125,7 +134,7 @@ impl Sent {
                 break;
             }
         }
-        self.0.insert(path.to_owned(), (facts.ino(), at));
+        self.files.insert(path.to_owned(), (facts.ino(), at));
         Ok(())
     }
 }

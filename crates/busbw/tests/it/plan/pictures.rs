@@ -1,7 +1,9 @@
 //! The pictures of docs/plan.md and docs/fabric.md are what the commands beside them draw. UPDATE_PLAN_PICTURES=1 draws them anew.
 //! Not what they show: that is tested where it is computed.
 
-use std::{path::Path, process::Command};
+use std::{fs, path::Path};
+
+use super::said;
 
 /// Pictures of docs, and the questions that draw them; the pages have the same lines.
 const PICTURES: [(&str, &str); 3] = [
@@ -13,29 +15,26 @@ const PICTURES: [(&str, &str); 3] = [
     ),
 ];
 
+/// What is drawn of a question.
+fn drawn(question: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("drawn.svg");
+    said(&format!("{question} --svg {}", file.display()));
+    fs::read_to_string(file).unwrap()
+}
+
 #[test]
 fn pictures_are_what_the_commands_draw() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let pages =
-        ["plan.md", "fabric.md"].map(|page| std::fs::read_to_string(docs.join(page)).unwrap());
-    let folder = tempfile::tempdir().unwrap();
+    let pages = ["plan.md", "fabric.md"].map(|page| fs::read_to_string(docs.join(page)).unwrap());
     for (name, question) in PICTURES {
-        let drawn = folder.path().join(name);
-        let output = Command::new(env!("CARGO_BIN_EXE_busbw"))
-            .arg("plan")
-            .args(question.split_whitespace())
-            .arg("--svg")
-            .arg(&drawn)
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(0), "{question}: {output:?}");
-        let drawn = std::fs::read_to_string(&drawn).unwrap();
+        let drawn = drawn(question);
         assert!(drawn.starts_with("<svg ") && drawn.trim_end().ends_with("</svg>"), "{name}");
         assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{name}");
         if std::env::var_os("UPDATE_PLAN_PICTURES").is_some() {
-            std::fs::write(docs.join(name), &drawn).unwrap();
+            fs::write(docs.join(name), &drawn).unwrap();
         }
-        let kept = std::fs::read_to_string(docs.join(name)).unwrap_or_default();
+        let kept = fs::read_to_string(docs.join(name)).unwrap_or_default();
         assert!(
             kept == drawn,
             "docs/{name} is not what `busbw plan {question}` draws: UPDATE_PLAN_PICTURES=1"
@@ -52,7 +51,6 @@ fn pictures_are_what_the_commands_draw() {
 /// Two curves, one size, one point: nothing that is asked leaves an empty or broken picture.
 #[test]
 fn any_question_can_be_drawn() {
-    let folder = tempfile::tempdir().unwrap();
     for question in [
         "--machine dgx-h100 all_reduce -b 8 -e 8",
         "--machine dgx-h100 --nodes 2 alltoall -b 3 -e 17M",
@@ -60,16 +58,7 @@ fn any_question_can_be_drawn() {
         "clos-2tier all_reduce --gpus 64 -b 1G --fail link:host --target 1",
         "clos-2tier all_reduce --gpus 64 -b 1G --fail link:host --target 9999",
     ] {
-        let drawn = folder.path().join("one.svg");
-        let output = Command::new(env!("CARGO_BIN_EXE_busbw"))
-            .arg("plan")
-            .args(question.split_whitespace())
-            .arg("--svg")
-            .arg(&drawn)
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(0), "{question}: {output:?}");
-        let text = std::fs::read_to_string(&drawn).unwrap();
+        let text = drawn(question);
         assert!(text.contains("<text") && !text.contains("NaN"), "{question}");
     }
 }

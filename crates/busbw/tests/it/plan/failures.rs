@@ -1,28 +1,9 @@
 //! `busbw plan … --target` and `busbw plan incast` from outside: tables, JSON, what is refused. The figures themselves are tested
 //! where they are computed (`busbw-hardware`).
 
-use std::process::{Command, Output};
-
 use serde_json::Value;
 
-fn plan(line: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_busbw"))
-        .arg("plan")
-        .args(line.split_whitespace())
-        .output()
-        .unwrap()
-}
-
-fn said(line: &str) -> String {
-    let output = plan(line);
-    assert_eq!(output.status.code(), Some(0), "{line}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn json(line: &str) -> Value {
-    let text = said(&format!("{line} --json"));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error}: {text}"))
-}
+use super::{json, plan, said};
 
 /// A ring over 64 packed hosts needs 8 of each leaf's 32 uplinks: 24 may fail. Written so that packets are spread.
 #[test]
