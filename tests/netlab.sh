@@ -81,21 +81,24 @@ correctness() {
   rate 1 1gbit
 
   (soon 1; rule oifname p1 counter drop; sleep 3; met >"$work/met"; no_rules) &
+  disturbance=$!
   talk busbw --sizes 1M --seconds 7
   code=$?
-  wait $!
+  wait $disturbance
   complete "a path silent for 3 s" "$([ "$(cat "$work/met")" -gt 0 ] || echo "nothing was dropped")"
 
   (soon 1; rule oifname p1 counter drop; sleep 3; met >"$work/met"; no_rules) &
+  disturbance=$!
   reduce 60
   code=$?
-  wait $!
+  wait $disturbance
   complete "all_reduce, a path silent for 3 s" "$([ "$(cat "$work/met")" -gt 0 ] || echo "nothing was dropped")"
 
   (soon 1; ip -n "$net-la" link set p2 down; sleep 3; ip -n "$net-la" link set p2 up) &
+  disturbance=$!
   talk busbw --sizes 1M --seconds 7
   code=$?
-  wait $!
+  wait $disturbance
   complete "a path's link down for 3 s"
 
   # The program's own connection between its ends does not belong to the network.
@@ -106,16 +109,18 @@ correctness() {
       sleep 0.5
     done >"$work/killed"
   ) &
+  disturbance=$!
   talk busbw --sizes 1M --seconds 4
   code=$?
-  wait $!
+  wait $disturbance
   killed=$(awk '{n += $1} END {print n + 0}' "$work/killed")
   complete "all connections killed, six times" "$([ "$killed" -gt 0 ] || echo "none was killed")"
 
   (soon 1; rule oifname p3 tcp sport != 4444 tcp dport != 4444 counter reject with tcp reset; sleep 2; met >"$work/met"; no_rules) &
+  disturbance=$!
   talk busbw --sizes 1M --seconds 5
   code=$?
-  wait $!
+  wait $disturbance
   complete "a path that resets connections" "$([ "$(cat "$work/met")" -gt 0 ] || echo "nothing was reset")"
 
   rule oifname p1 numgen random mod 100 \< 1 counter drop
@@ -134,10 +139,11 @@ correctness() {
 
   # Nothing goes any more: an error, and soon.
   (soon 1; rule tcp sport != 4444 tcp dport != 4444 drop) &
+  disturbance=$!
   local began=$SECONDS
   talk busbw --sizes 1M --seconds 3
   code=$?
-  wait $!
+  wait $disturbance
   no_rules
   if [ "$code" = 3 ] && grep -q '^pair: test: code 6' "$work/listens" && [ $((SECONDS - began)) -lt 30 ]; then verdict ok "every path gone"; else
     verdict FAILED "every path gone" "exit $code after $((SECONDS - began)) s: $(tail -1 "$work/listens")"
@@ -145,17 +151,19 @@ correctness() {
 
   # Nothing goes but what is short, as where an MTU is smaller than hosts think. The other end waits for who has ended.
   (soon 1; rule tcp sport != 4444 tcp dport != 4444 ip length \> 1500 drop; sleep 26; ip netns pids "$net-b" | xargs -r kill -9) &
+  disturbance=$!
   NCCL_DEBUG=WARN talk busbw --sizes 1M --seconds 3
-  wait $!
+  wait $disturbance
   no_rules
   if grep -q 'test: none of 16 paths .* (MTU)' "$work/err"; then verdict ok "paths that take no large packets"; else
     verdict FAILED "paths that take no large packets" "$(tail -1 "$work/err")"
   fi
 
   (soon 1; ip netns pids "$net-b" | xargs -r kill -9) &
+  disturbance=$!
   began=$SECONDS
   talk busbw --sizes 1M --seconds 5
-  wait $!
+  wait $disturbance
   if [ $((SECONDS - began)) -lt 45 ] && ! grep -q '^size' "$work/out"; then verdict ok "the other end killed"; else
     verdict FAILED "the other end killed" "after $((SECONDS - began)) s: $(head -1 "$work/out")"
   fi
@@ -241,8 +249,9 @@ measure() {
       awk -v f="$first" -v a="$before" -v b="$between" -v c="$after" -v d="$(all_carried)" \
         'BEGIN {print (b - a) / 3e9, (d - c) / 2e9, (a - f) / 1.5e9}' >"$work/down"
     ) &
+    disturbance=$!
     if reduce 150; then
-      wait $!
+      wait $disturbance
       note down busbw "$(cut -d' ' -f1 "$work/down")"
       note after busbw "$(cut -d' ' -f2 "$work/down")"
       note before busbw "$(cut -d' ' -f3 "$work/down")"
@@ -250,7 +259,7 @@ measure() {
       echo "FAILED  a path silent: $(tail -1 "$work/err")"
       failed=1
     fi
-    wait $!
+    wait $disturbance
     converge
     loopback
   done
