@@ -77,7 +77,7 @@ export busbw profiler work here mps PYTHONPATH=$work
 gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1)
 
 two() { "$busbw" "$1" -g 2 --share-gpus --nccl "$nccl" --record record.jsonl "${@:2}"; }
-profiled() { NCCL_PROFILER_PLUGIN=$profiler BUSBW_WATCH_DIR=$PWD/watch "$@"; }
+profiled() { NCCL_PROFILER_PLUGIN=$profiler BUSBW_WATCH=${BUSBW_WATCH:-every} BUSBW_WATCH_DIR=$PWD/watch "$@"; }
 
 # Calls and bytes of each operation and size: NCCL's own log says them, too.
 calls_and_bytes_are_exact() {
@@ -177,7 +177,7 @@ torch.cuda.synchronize()
 print("NCCL", torch.cuda.nccl.version(), flush=True)
 dist.destroy_process_group()
 P
-    export MASTER_ADDR=127.0.0.1 MASTER_PORT=29571 NCCL_PROFILER_PLUGIN=$profiler BUSBW_WATCH_DIR=$PWD/watch WORLD_SIZE=2
+    export MASTER_ADDR=127.0.0.1 MASTER_PORT=29571 NCCL_PROFILER_PLUGIN=$profiler BUSBW_WATCH_DIR=$PWD/watch BUSBW_WATCH=every WORLD_SIZE=2
     RANK=1 python3 loop.py >one.txt 2>&1 &
     local other=$!
     RANK=0 python3 loop.py || { cat one.txt; return 1; }

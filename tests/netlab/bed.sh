@@ -95,4 +95,4 @@ met() { { inside la nft list chain ip lab lab; inside lb nft list chain ip lab l
 # Bytes that have left by a path from a to b.
 carried() { inside la tc -s qdisc show dev "p$1" | awk '$1 == "Sent" {print $2}'; }
 
-all_carried() { local path; for path in $(seq "$paths"); do carried "$path"; done | awk '{n += $1} END {print n}'; }
+all_carried() { local path; for path in $(seq "$paths"); do carried "$path"; done | awk '{n += $1} END {printf "%.0f\n", n}'; }

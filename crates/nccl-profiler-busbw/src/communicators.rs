@@ -9,6 +9,8 @@ use std::{
     },
 };
 
+use nccl_plugin_abi::profiler::kind;
+
 use crate::{gpu_clock::GpuClock, steps::Sums};
 
 /// Communicators of a process, all its life. Later ones are not recorded.
@@ -45,6 +47,7 @@ pub(crate) struct Communicator {
     /// When, ns since the recorder began.
     pub at: u64,
     mask: Option<&'static AtomicI32>,
+    asked: u64,
     /// What its calls said (v2, v3): the rank, and id and name.
     pub rank: AtomicI32,
     /// See `rank`.
@@ -60,6 +63,17 @@ impl Communicator {
     /// NCCL's mask of events now; it is the process's, and may be changed while it runs.
     pub fn mask(&self) -> u64 {
         self.mask.map_or(0, |mask| u64::from(mask.load(Ordering::Relaxed) as u32))
+    }
+
+    /// Asks NCCL for events of kernels, or no longer: whether that changed what it does. A mask that somebody else has set is
+    /// left as it is.
+    pub fn time_kernels(&self, on: bool) -> bool {
+        let without = self.asked & !kind::KERNEL_CHANNEL;
+        let (from, to) = if on { (without, self.asked) } else { (self.asked, without) };
+        let change = |mask: &AtomicI32| {
+            mask.compare_exchange(from as i32, to as i32, Ordering::Relaxed, Ordering::Relaxed)
+        };
+        from != to && self.mask.is_some_and(|mask| change(mask).is_ok())
     }
 
     /// Makes NCCL give no more events.
@@ -137,11 +151,17 @@ impl Communicators {
         }
     }
 
-    /// A communicator begins. None: there are too many.
+    /// A communicator begins, of which NCCL was `asked` for these events. None: there are too many.
     ///
     /// # Safety
     /// `mask` is null, or NCCL's mask, which lies in its library and is there while a communicator lives.
-    pub unsafe fn begin(&self, told: Told, at: u64, mask: *mut c_int) -> Option<&Communicator> {
+    pub unsafe fn begin(
+        &self,
+        told: Told,
+        at: u64,
+        mask: *mut c_int,
+        asked: u64,
+    ) -> Option<&Communicator> {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let Some(place) = self.all.get(number as usize) else {
             self.count.store(COMMUNICATORS as u32, Ordering::Relaxed);
@@ -160,6 +180,7 @@ impl Communicators {
             told,
             at,
             mask,
+            asked,
             said: OnceLock::new(),
             gpu_clock: GpuClock::new(),
             ended: AtomicBool::new(false),
@@ -200,7 +221,7 @@ mod tests {
         let all = Communicators::new();
         let told = Told { ranks: 4, ..Told::default() };
         // SAFETY: no mask.
-        let one = unsafe { all.begin(told.clone(), 0, std::ptr::null_mut()) }.unwrap();
+        let one = unsafe { all.begin(told.clone(), 0, std::ptr::null_mut(), 0) }.unwrap();
         assert_eq!(one.next_message(3, true, &all.room), Some(0));
         assert_eq!(one.next_message(3, false, &all.room), Some(0));
         assert_eq!(one.next_message(3, true, &all.room), Some(1));
@@ -208,15 +229,15 @@ mod tests {
         assert_eq!(one.next_message(u32::MAX, true, &all.room), None);
         let large = Told { ranks: 8 << 20, ..Told::default() };
         // SAFETY: no mask.
-        let two = unsafe { all.begin(large, 0, std::ptr::null_mut()) }.unwrap();
+        let two = unsafe { all.begin(large, 0, std::ptr::null_mut(), 0) }.unwrap();
         assert_eq!((two.next_message(0, true, &all.room), two.number), (None, 1));
         assert!(!all.end(one) && !all.end(one) && all.live() == 1 && all.end(two));
         for _ in 2..COMMUNICATORS {
             // SAFETY: no mask.
-            assert!(unsafe { all.begin(told.clone(), 0, std::ptr::null_mut()) }.is_some());
+            assert!(unsafe { all.begin(told.clone(), 0, std::ptr::null_mut(), 0) }.is_some());
         }
         // SAFETY: no mask.
-        assert!(unsafe { all.begin(told, 0, std::ptr::null_mut()) }.is_none());
+        assert!(unsafe { all.begin(told, 0, std::ptr::null_mut(), 0) }.is_none());
         assert_eq!(all.all().count(), COMMUNICATORS);
     }
 }

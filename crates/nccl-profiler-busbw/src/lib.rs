@@ -22,4 +22,5 @@ mod recorder;
 mod setting;
 mod slots;
 mod steps;
+mod timing;
 mod writer;

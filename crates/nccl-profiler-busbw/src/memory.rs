@@ -11,6 +11,7 @@ use crate::{
     log,
     slots::{SLOTS, Slots},
     steps::{STEPS, Steps},
+    timing::Timing,
 };
 
 /// Flags of a call: bits of its first class word, which is `communicator(16) flags(8) channels(8) root or peer(32)`.
@@ -21,6 +22,8 @@ pub(crate) mod flag {
     pub const PEER: u64 = 2;
     /// Events of its kernel are to come.
     pub const KERNEL: u64 = 4;
+    /// They may come: whether NCCL times it was changed when it was asked for, or nearly then.
+    pub const PERHAPS_KERNEL: u64 = 8;
 }
 
 /// All that is recorded.
@@ -34,6 +37,8 @@ pub(crate) struct Memory {
     pub steps: Steps,
     /// Communicators.
     pub communicators: Communicators,
+    /// Which kernels are timed.
+    pub timing: Timing,
     /// Calls for which there was no room.
     pub dropped_calls: AtomicU64,
     /// Steps for which there was no room.
@@ -41,14 +46,15 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Empty, and on.
-    pub fn new() -> Self {
+    /// Empty, and on. Kernels are timed as their cost allows, where that is `bounded`.
+    pub fn new(bounded: bool) -> Self {
         Self {
             on: AtomicBool::new(true),
             origin: Instant::now(),
             slots: Slots::new(SLOTS),
             steps: Steps::new(STEPS),
             communicators: Communicators::new(),
+            timing: Timing::new(bounded),
             dropped_calls: AtomicU64::new(0),
             dropped_steps: AtomicU64::new(0),
         }

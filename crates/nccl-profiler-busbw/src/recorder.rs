@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nccl_plugin_abi::{Logger, profiler::kind};
+use nccl_plugin_abi::Logger;
 
 use crate::{
     communicators::{Communicator, Told, place},
@@ -22,6 +22,7 @@ use crate::{
     names, process_ends,
     setting::{Extent, Setting},
     slots::NewCall,
+    timing::Kernel,
     writer,
 };
 
@@ -88,7 +89,7 @@ fn begin(interface: u32) -> Option<Recorder> {
     if let Some(value) = &setting.unknown {
         let variable = names::VARIABLE;
         log::warn(&format!(
-            "{variable} is \"{value}\", which is taken as unset: set it to off or full"
+            "{variable} is \"{value}\", which is taken as unset: set it to off, every or full"
         ));
     }
     let extent = setting.extent;
@@ -98,7 +99,7 @@ fn begin(interface: u32) -> Option<Recorder> {
     }
     let folder = folder::make(&setting).map_err(|why| log::warn(&why.to_string())).ok()?;
     // For the process's life: NCCL and exit come here at any time.
-    let memory: &'static Memory = Box::leak(Box::new(Memory::new()));
+    let memory: &'static Memory = Box::leak(Box::new(Memory::new(extent == Extent::Calls)));
     let writer: &'static writer::Orders = Box::leak(Box::default());
     let began = SystemTime::now();
     match writer::start(&folder, setting, interface, began, memory, writer) {
@@ -147,7 +148,8 @@ impl Recorder {
         // SAFETY: as the caller says.
         let begun = unsafe {
             self.set_mask(told.interface, mask);
-            self.memory.communicators.begin(told, self.memory.now(), mask)
+            let asked = self.extent.mask(told.interface);
+            self.memory.communicators.begin(told, self.memory.now(), mask, asked)
         };
         let Some(communicator) = begun else {
             if !self.too_many.swap(true, Ordering::Relaxed) {
@@ -186,7 +188,8 @@ impl Recorder {
     /// A communicator ends. After the last one the file has all, within a bounded time.
     pub fn end_communicator(&self, context: *mut c_void) {
         let Some(communicator) = self.communicator(context) else { return };
-        if self.memory.communicators.end(communicator) {
+        let memory = self.memory;
+        if memory.timing.ending(|| memory.communicators.end(communicator)) {
             self.writer.finish(LONGEST_WAIT);
             log::by(None);
         }
@@ -224,13 +227,22 @@ impl Recorder {
         };
         // NCCL has no events of the kernel for what a rank sends to itself (`nProxyOps` in enqueue.cc).
         let itself = message && call.other == communicator.rank.load(Ordering::Relaxed);
-        let kernel = communicator.mask() & kind::KERNEL_CHANNEL != 0 && !itself;
         let algorithm: [u64; 2] = packed(call.algorithm);
         let channels =
             if switch_reduces(algorithm[0], communicator.told.nodes) { 0 } else { call.channels };
         let datatype: [u64; 2] = packed(call.datatype);
         let [protocol]: [u64; 1] = packed(call.protocol);
-        let mut flags = if kernel { flag::KERNEL } else { 0 };
+        let now = self.memory.now();
+        let kernel = if itself {
+            Kernel::Untold
+        } else {
+            self.memory.timing.launched(communicator, channels.into(), now)
+        };
+        let mut flags = match kernel {
+            Kernel::Told => flag::KERNEL,
+            Kernel::Perhaps => flag::PERHAPS_KERNEL,
+            Kernel::Untold => 0,
+        };
         if message {
             flags |= flag::PEER;
         } else if has_root(function[0]) {
@@ -252,7 +264,7 @@ impl Recorder {
             algorithm[1],
             protocol,
         ];
-        let new = NewCall { class, sequence, enqueued: self.memory.now() };
+        let new = NewCall { class, sequence, enqueued: now };
         match self.memory.slots.begin(&new) {
             Some((index, generation)) => Some(Handle { of: Of::Call, generation, index }),
             None => self.drop_call(),

@@ -21,9 +21,11 @@ use self::{file::Output, tick::Writer};
 use crate::{
     memory::Memory,
     setting::{Setting, file_name},
+    timing::until_next,
 };
 
-/// How often calls that ended are taken out; how late this is says whether the process gets a core.
+/// How often calls that ended are taken out, at multiples of this of the wall clock; how late this is says whether the process
+/// gets a core.
 const TICK: Duration = Duration::from_millis(50);
 /// How often lines are written.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -186,13 +188,19 @@ fn run(output: Output, memory: &'static Memory, orders: &'static Orders) {
     let path = output.path().display().to_string();
     let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let mut writer = Writer::new(memory, output);
-        let mut due = Instant::now() + TICK;
+        let (rest, mut period) = until_next(TICK);
+        let mut due = Instant::now() + rest;
         let mut flush = Instant::now() + FLUSH;
         loop {
             let woken = orders.wait(due);
             let now = Instant::now();
             if woken == Woken::Tick {
                 writer.woke_late(now.saturating_duration_since(due));
+            }
+            let (_, current) = until_next(TICK);
+            if current != period && memory.on() {
+                period = current;
+                writer.renew_timing();
             }
             writer.collect();
             match woken {
@@ -209,7 +217,7 @@ fn run(output: Output, memory: &'static Memory, orders: &'static Orders) {
             }
             // From when its own work is done: that is no lateness.
             if now >= due {
-                due = Instant::now() + TICK;
+                due = Instant::now() + until_next(TICK).0;
             }
             if !memory.on() {
                 return Ok(());

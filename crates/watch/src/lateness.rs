@@ -122,6 +122,7 @@ fn of_group(job: &Job, at: usize, calls: &[Matched<'_>], waits: &Waits) -> Laten
         // Of the first call with these ranks it is not known what came before it.
         let (true, Some(since)) = (together, since) else { continue };
         let inherited = waits.between(group.members[order.last].peer, since, asked);
+        let Some(inherited) = inherited else { continue };
         let by = (order.next - order.shortest).saturating_sub(inherited);
         if by > noise(call.entries.len(), order.shortest) {
             found.fewest = found.fewest.min(call.durations().count());
@@ -138,43 +139,67 @@ fn of_group(job: &Job, at: usize, calls: &[Matched<'_>], waits: &Waits) -> Laten
 
 /// What each process waited for others, in the order in which it asked for the calls.
 struct Waits {
-    /// By process: when it asked, and what it had waited in all before, ns.
-    by_peer: Vec<Vec<(u64, u64)>>,
+    by_peer: Vec<Vec<Asked>>,
+}
+
+/// A call that a process asked for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Asked {
+    /// When, ns.
+    at: u64,
+    /// What it had waited in all calls before, ns; while they are collected, what it waited in this one.
+    waited: u64,
+    /// Calls before of which that is not known, since they were not timed; while they are collected, 1 if this is one.
+    untimed: u64,
 }
 
 impl Waits {
     fn of(job: &Job, of: &[Vec<Matched<'_>>]) -> Self {
-        let mut by_peer: Vec<Vec<(u64, u64)>> = vec![Vec::new(); job.peers.len()];
+        let mut by_peer: Vec<Vec<Asked>> = vec![Vec::new(); job.peers.len()];
         for (group, calls) in job.groups.iter().zip(of) {
             for call in calls {
-                let Some(order) = Order::of(call) else { continue };
+                let order = Order::of(call);
                 for (member, one) in &call.entries {
-                    let Some(duration) = one.duration else { continue };
-                    by_peer[group.members[*member].peer]
-                        .push((one.enqueued, duration - order.shortest));
+                    let at = one.enqueued;
+                    let rank = group.members[*member].rank;
+                    let asked = match (&order, one.duration) {
+                        (Some(order), Some(took)) => {
+                            Asked { at, waited: took.saturating_sub(order.shortest), untimed: 0 }
+                        }
+                        // What a rank sends to itself is never timed, and waits for nobody.
+                        (None, None) if call.class.peer != Some(rank) => {
+                            Asked { at, waited: 0, untimed: 1 }
+                        }
+                        _ => continue,
+                    };
+                    by_peer[group.members[*member].peer].push(asked);
                 }
             }
         }
-        for waits in &mut by_peer {
-            waits.sort_unstable();
-            let mut sum = 0;
-            for (_, wait) in waits {
-                let own = *wait;
-                *wait = sum;
-                sum = u64::saturating_add(sum, own);
+        for calls in &mut by_peer {
+            calls.sort_unstable();
+            let (mut waited, mut untimed) = (0, 0);
+            for call in calls {
+                let own = *call;
+                (call.waited, call.untimed) = (waited, untimed);
+                waited = u64::saturating_add(waited, own.waited);
+                untimed += own.untimed;
             }
         }
         Self { by_peer }
     }
 
-    /// What a process waited in the calls that it asked for after `from` and before `to`.
-    fn between(&self, peer: usize, from: u64, to: u64) -> u64 {
-        let waits = &self.by_peer[peer];
-        let first = waits.partition_point(|(asked, _)| *asked <= from);
-        let behind = waits.partition_point(|(asked, _)| *asked < to);
-        match (waits.get(first), waits.get(behind)) {
-            (Some((_, before)), Some((_, until))) => until.saturating_sub(*before),
-            _ => 0,
+    /// What a process waited in the calls that it asked for after `from` and before `to`. None: one of them was not timed.
+    fn between(&self, peer: usize, from: u64, to: u64) -> Option<u64> {
+        let calls = &self.by_peer[peer];
+        let first = calls.partition_point(|one| one.at <= from);
+        let behind = calls.partition_point(|one| one.at < to);
+        match (calls.get(first), calls.get(behind)) {
+            (Some(before), Some(until)) if until.untimed == before.untimed => {
+                Some(until.waited.saturating_sub(before.waited))
+            }
+            (Some(_), Some(_)) => None,
+            _ => Some(0),
         }
     }
 }

@@ -19,9 +19,12 @@ pub struct Matched<'a> {
 }
 
 impl Matched<'_> {
-    /// The times on the GPU of those ranks that have one, ns, by the place of the rank.
+    /// The times on the GPU of its ranks, ns, by the place of the rank. None where one of them did not time it (where calls come
+    /// often only some are timed, and not the very same on all ranks): the shortest of the others need not be the shortest.
     pub fn durations(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.entries.iter().filter_map(|(at, call)| Some((*at, call.duration?)))
+        let timed = self.entries.iter().all(|(_, call)| call.duration.is_some());
+        let entries = if timed { &self.entries[..] } else { &[] };
+        entries.iter().filter_map(|(at, call)| Some((*at, call.duration?)))
     }
 
     /// Of a send or a receive the rank other than `rank`; of a collective none.

@@ -5,6 +5,7 @@
 mod synthetic;
 
 use busbw_watch::{Job, Reason, State, View};
+use busbw_watch_file::{Line, WatchFile};
 use synthetic::{Fault, Shape, job};
 
 const SMALL: Shape = Shape { tp: 2, pp: 2, dp: 4, steps: 30 };
@@ -43,6 +44,47 @@ fn the_straggler_is_named_and_its_victims_are_not() {
             };
             assert!(right, "{seed} {fault:?}: {:?}", view.stragglers[0]);
             assert_eq!(view.state, State::Late);
+        }
+    }
+}
+
+/// As the profiler times calls that come often: those of a part of each quarter of a second, whose ends differ between ranks.
+fn in_windows(files: &mut [(String, WatchFile)]) -> (usize, usize) {
+    let (mut timed, mut all) = (0, 0);
+    for (_, file) in files {
+        let edge = u64::from(file.process.pid) % 5 * 1_000_000;
+        let began = file.process.began;
+        for line in &mut file.lines {
+            let Line::Calls(calls) = line else { continue };
+            for call in &mut calls.calls {
+                all += 1;
+                if (began + call.enqueued + edge) % 250_000_000 < 100_000_000 {
+                    timed += usize::from(call.duration.is_some());
+                } else {
+                    (call.started, call.duration) = (None, None);
+                }
+            }
+        }
+    }
+    (timed, all)
+}
+
+#[test]
+fn where_some_calls_are_timed_the_straggler_is_named_and_nobody_else() {
+    let shape = Shape { steps: 120, ..SMALL };
+    for seed in 0..20 {
+        for fault in [Fault::None, Fault::Compute(1.5), Fault::Host(5_000_000)] {
+            let straggler = seed as usize * 7 % 16;
+            let mut files = job(shape, seed, straggler, fault);
+            let (timed, all) = in_windows(&mut files);
+            assert!((all / 4..all / 2).contains(&timed), "{timed} of {all}");
+            let job = Job::of(files).remove(0);
+            let view = View::of(&job);
+            let pids: Vec<u32> =
+                view.stragglers.iter().map(|one| job.peers[one.peer].process.pid).collect();
+            let wanted = matches!(fault, Fault::None).then(Vec::new);
+            let wanted = wanted.unwrap_or_else(|| vec![1000 + straggler as u32]);
+            assert_eq!(pids, wanted, "{seed} {fault:?}: {:#?}", view.findings);
         }
     }
 }

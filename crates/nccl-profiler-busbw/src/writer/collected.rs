@@ -37,9 +37,9 @@ impl Sum {
     }
 }
 
-/// A call's class words without what is only for us: events of its kernel are to come.
+/// A call's class words without what is only for us: whether events of its kernel are to come.
 fn key(mut words: ClassWords) -> ClassWords {
-    words[0] &= !(flag::KERNEL << 40);
+    words[0] &= !((flag::KERNEL | flag::PERHAPS_KERNEL) << 40);
     words
 }
 

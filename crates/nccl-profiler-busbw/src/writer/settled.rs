@@ -15,6 +15,8 @@ pub(super) struct Seen {
     pub stopped: bool,
     /// Events of its kernel are to come.
     pub kernel: bool,
+    /// They may come, or not.
+    pub perhaps_kernel: bool,
     /// It is a send or a receive.
     pub message: bool,
     /// Channels; 0: not known.
@@ -59,6 +61,10 @@ impl Seen {
         if self.started == 0 {
             let forgotten = self.passed.is_some_and(|since| since >= FORGOTTEN);
             let in_the_way = self.in_the_way && self.quiet >= FORGOTTEN;
+            if self.perhaps_kernel {
+                let over = self.quiet >= QUIET || self.passed.is_some() || self.closed.is_some();
+                return if over { Verdict::Untimed } else { Verdict::Wait };
+            }
             let over = !self.kernel || forgotten || in_the_way || self.closed.is_some();
             return if over { Verdict::Untimed } else { Verdict::Wait };
         }
@@ -76,7 +82,8 @@ impl Seen {
 
     /// Whether it is one that a reader should see while it is under way: not one of which only a confirmation is missing.
     pub fn stands(&self) -> bool {
-        self.closed.is_none() && !(self.stopped && self.started > 0 && self.started == self.ended)
+        let may_be_over = self.started == 0 && self.perhaps_kernel || self.started > 0;
+        self.closed.is_none() && !(self.stopped && may_be_over && self.started == self.ended)
     }
 }
 
@@ -121,6 +128,16 @@ mod tests {
         assert_eq!(Seen { channels: 0, quiet: Duration::ZERO, ..fewer }.verdict(), Verdict::Wait);
         assert_eq!(Seen { message: true, quiet: FORGOTTEN, ..fewer }.verdict(), Verdict::Timed);
         assert!(seen.stands() && !fewer.stands());
+
+        // Whether NCCL times a call is not known: no hang is told of it before something of its kernel came.
+        let perhaps = Seen { kernel: false, perhaps_kernel: true, ..seen };
+        let short = Seen { quiet: Duration::ZERO, ..perhaps };
+        assert_eq!(short.verdict(), Verdict::Wait);
+        assert_eq!(perhaps.verdict(), Verdict::Untimed);
+        assert_eq!(Seen { passed: Some(Duration::ZERO), ..short }.verdict(), Verdict::Untimed);
+        assert!(!perhaps.stands() && Seen { started: 1, ..perhaps }.stands());
+        assert_eq!(Seen { started: 1, ..perhaps }.verdict(), Verdict::Wait);
+        assert_eq!(Seen { started: 2, ended: 2, ..perhaps }.verdict(), Verdict::Timed);
     }
 
     #[test]

@@ -101,6 +101,11 @@ impl Writer {
         self.late = self.late.max(by.as_nanos() as u64);
     }
 
+    /// A period of timing begins.
+    pub fn renew_timing(&self) {
+        self.memory.timing.renew(&self.memory.communicators, self.memory.now());
+    }
+
     /// Whether lines should be written now.
     pub fn much(&self) -> bool {
         self.collected.fresh() >= MUCH
@@ -160,6 +165,7 @@ impl Writer {
             let seen = Seen {
                 stopped: state.stopped(),
                 kernel: flags & flag::KERNEL != 0,
+                perhaps_kernel: flags & flag::PERHAPS_KERNEL != 0,
                 message: flags & flag::PEER != 0,
                 channels: (head >> 32 & 0xff) as u32,
                 started: state.started(),

@@ -8,7 +8,7 @@ use std::{
         mpsc,
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nccl_plugin_abi::profiler::{DescriptionV5, ProfilerV5, kind, state};
@@ -22,6 +22,8 @@ use super::versions::{COMMUNICATOR, Call, Handle, Nccl, V2, V3, V4, V5, V6, V7};
 pub const SCENARIO: &str = "BUSBW_TEST_SCENARIO";
 /// Calls of each communicator and operation.
 pub const CALLS: u64 = 500;
+/// How long calls come often.
+pub const OFTEN: Duration = Duration::from_millis(700);
 /// Calls of the rotation, each of a class of its own.
 pub const MANY: u64 = 150_000;
 
@@ -43,6 +45,7 @@ pub fn play(name: &str) {
         "two_ranks" => two_ranks(),
         "mask" => mask(),
         "rotation" => rotation(),
+        "often" => often(),
         "loaded" => loaded(),
         other => panic!("{other}"),
     }
@@ -346,6 +349,25 @@ fn mask() {
     assert!(V7.channel(second, event, GPU_CLOCK).is_null());
     V7.finalize(context);
     V7.finalize(second);
+}
+
+/// Calls one after the other, as small ones come: NCCL tells of a kernel where its mask said so when the call was asked for.
+fn often() {
+    let mask = new_mask();
+    let context = V6.init(mask, 1, 2, 0);
+    let (began, mut number) = (Instant::now(), 0);
+    while began.elapsed() < OFTEN {
+        let timed = mask.load(Ordering::Relaxed) as u64 & kind::KERNEL_CHANNEL != 0;
+        let event = V6.collective(context, &Call { sequence: number, ..ALL_REDUCE });
+        V6.stop(event);
+        if timed {
+            kernel(&V6, context, event, number, CHANNELS);
+        }
+        number += 1;
+        // Some 15,000 a second.
+        thread::sleep(Duration::from_micros(10));
+    }
+    V6.finalize(context);
 }
 
 fn rotation() {
