@@ -197,7 +197,6 @@ impl Engine {
 #[cfg(test)]
 impl Engine {
     /// So many threads, which are the test.
-    #[cfg(loom)]
     pub(super) fn with_threads(count: usize) -> Engine {
         Engine { threads: AtomicUsize::new(count), ..Engine::default() }
     }

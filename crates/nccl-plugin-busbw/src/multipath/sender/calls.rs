@@ -185,9 +185,13 @@ mod tests {
 
     /// A connection that has two paths, and their other ends.
     fn connection() -> (Arc<Connection>, Vec<UnixStream>) {
+        connection_of(Engine::start(Some(0)))
+    }
+
+    fn connection_of(engine: Arc<Engine>) -> (Arc<Connection>, Vec<UnixStream>) {
         // Where nobody listens: the paths are these.
         let route = (None, SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1));
-        let manager = Manager::new(Vec::new(), Engine::start(Some(0)), Clock::default()).unwrap();
+        let manager = Manager::new(Vec::new(), engine, Clock::default()).unwrap();
         let connection = Connection::new(&manager, HELLO, vec![route, route], 1 << 16).unwrap();
         let others = (0..2).map(|path| connected(&connection, path)).collect();
         (connection, others)
@@ -276,6 +280,23 @@ mod tests {
         assert_eq!(read_all(&mut others[0]), 0);
         assert_eq!(sending.test(requests[SINGLE]).unwrap(), Some(100));
         assert_eq!(read_all(&mut others[0]), (5 - SINGLE) * HUNDRED);
+    }
+
+    #[test]
+    fn a_message_of_one_chunk_calls_no_thread_and_one_of_more_does() {
+        for (bytes, is_called) in [(10_000, false), (1 << 16, false), (4 << 20, true)] {
+            // Threads that are called, and never come.
+            let (connection, others) = connection_of(Arc::new(Engine::with_threads(2)));
+            let mut sending = Sending::new(connection.clone());
+            let data = vec![7u8; bytes];
+            let request = send(&mut sending, &data);
+            assert_eq!(!connection.manager.engine.is_quiet(), is_called, "{bytes}");
+            if !is_called {
+                (&others[0]).write_all(&Answer::Delivered(1).encoded()).unwrap();
+                assert_eq!(sending.test(request).unwrap(), Some(bytes));
+            }
+            connection.gone();
+        }
     }
 
     #[test]

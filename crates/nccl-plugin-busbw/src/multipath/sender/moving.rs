@@ -139,6 +139,12 @@ impl Connection {
                 continue;
             }
             if moved && self.open.is_listed() {
+                // What was wanted may have left: a thread that is called for nothing takes the caller's place, and is slower.
+                let (wanted, is_urgent) = self.wanted();
+                let is_left = is_urgent || wanted >> number & 1 != 0 || is_writing(path);
+                if !(path.readable.is_raised() || is_left) {
+                    continue;
+                }
                 self.turn.store(number, Ordering::Relaxed);
                 self.manager.engine.call();
                 break;
