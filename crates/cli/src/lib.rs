@@ -141,6 +141,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<Exit> {
         Command::Check(arguments) => check::run(&arguments, &args),
         Command::Fingerprint { rank } => doctor_command::fingerprint(rank),
         Command::Survey => survey::run(&args),
+        Command::ProfilerMask { address, mask } => watch::set_back(&address, mask),
         Command::WatchFiles { sources, follows } => watch::send(&sources, follows),
         Command::CopyTo(folder) => copy_command::run(&folder),
         Command::Agent => launchers::agent(),

@@ -55,4 +55,4 @@ pub use reporting::ReportArguments;
 pub use sweeping::{SweepArguments, TransportsArguments, TurnArguments};
 pub use table_form::units_of;
 pub use tuning::TuneArguments;
-pub use watching::WatchArguments;
+pub use watching::{Recorded, WatchArguments};

@@ -8,13 +8,15 @@ mod folder;
 mod live;
 mod metrics;
 mod mirror;
+mod profiling;
 mod sending;
 mod serve;
 mod text;
 
+pub(crate) use profiling::set_back;
 pub(crate) use sending::send;
 
-use std::io::Write;
+use std::{io::Write, time::Duration};
 
 use anyhow::Result;
 use busbw_core::exit::{Exit, ExitError};
@@ -22,9 +24,11 @@ use busbw_core::printable::Printable;
 use busbw_render::answer::{answer, json_line};
 use busbw_watch::{Job, State, View};
 
-use self::{beside::Beside, folder::Folder, mirror::Mirror};
+use self::{beside::Beside, folder::Folder, mirror::Mirror, profiling::Profiling};
 use crate::{options::WatchArguments, output_file};
 
+/// With `--enable-profiling --once` profilers record so many seconds.
+const ENABLED_S: f64 = 10.0;
 /// Where nothing else is said, a page that follows a job is about its last so many seconds.
 const LAST_S: f64 = 60.0;
 
@@ -34,7 +38,14 @@ const LAST_S: f64 = 60.0;
 /// There are no files, they are of several jobs, what speeds are held against cannot be read, or an output cannot be written.
 pub fn run(arguments: &WatchArguments) -> Result<Exit> {
     let mut watch = Watch::new(arguments)?;
+    let profiling = watch.enable_profiling()?;
     if arguments.once {
+        if let Some(profiling) = profiling {
+            // Another second, until what was recorded last is written.
+            let last = Duration::from_secs_f64(arguments.last.unwrap_or(ENABLED_S));
+            std::thread::sleep(last + Duration::from_secs(1));
+            profiling.end()?;
+        }
         let (job, view) = watch.look()?;
         watch.metrics(&job, &view)?;
         answer(|out, colour| match arguments.json {
@@ -43,18 +54,11 @@ pub fn run(arguments: &WatchArguments) -> Result<Exit> {
         })?;
         return Ok(exit(view.state));
     }
-    if let Some(address) = &arguments.prometheus {
-        return serve::serve(address, || {
-            let (job, view) = watch.look()?;
-            watch.metrics(&job, &view)?;
-            Ok(metrics::text(&job, &view))
-        });
+    let ended = watch.follow()?;
+    if let Some(profiling) = profiling {
+        profiling.end()?;
     }
-    live::follow(arguments.json, || {
-        let (job, view) = watch.look()?;
-        watch.metrics(&job, &view)?;
-        Ok(view)
-    })
+    Ok(ended)
 }
 
 /// The exit code of `--once`.
@@ -94,9 +98,39 @@ impl<'a> Watch<'a> {
         Ok(Self { arguments, mirror, folder, beside, said: Vec::new() })
     }
 
+    /// Follows the job: for scrapers, as lines of JSON, or as a page.
+    fn follow(&mut self) -> Result<Exit> {
+        let json = self.arguments.json;
+        if let Some(address) = &self.arguments.prometheus {
+            return serve::serve(address, || {
+                let (job, view) = self.look()?;
+                self.metrics(&job, &view)?;
+                Ok(metrics::text(&job, &view))
+            });
+        }
+        live::follow(json, || {
+            let (job, view) = self.look()?;
+            self.metrics(&job, &view)?;
+            Ok(view)
+        })
+    }
+
+    /// Has the job's profilers record, where that is asked for.
+    fn enable_profiling(&mut self) -> Result<Option<Profiling>> {
+        let Some(what) = self.arguments.enable_profiling else { return Ok(None) };
+        let address = self.arguments.ras.as_deref().unwrap_or("localhost");
+        let (job, _) = self.look()?;
+        Profiling::enable(&job, address, what).map(Some)
+    }
+
     /// Reads what is new, and looks at it.
     fn look(&mut self) -> Result<(Job, View)> {
-        let last = self.arguments.last.or((!self.arguments.once).then_some(LAST_S));
+        let unsaid = match (self.arguments.once, self.arguments.enable_profiling) {
+            (true, None) => None,
+            (true, Some(_)) => Some(ENABLED_S),
+            (false, _) => Some(LAST_S),
+        };
+        let last = self.arguments.last.or(unsaid);
         let last = last.map(|seconds| (seconds * 1e9) as u64);
         if let Some(mirror) = &mut self.mirror {
             mirror.take();

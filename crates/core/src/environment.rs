@@ -35,7 +35,7 @@ pub const HOSTS: &str = "BUSBW_HOSTS";
 pub const TUNER: &str = "BUSBW_TUNER";
 /// The library of a tuner that busbw's asks where its file has no entry.
 pub const TUNER_BEFORE: &str = "BUSBW_TUNER_BEFORE";
-/// What busbw's profiler records of a job: `off`, `every`, `full`, or unset.
+/// What busbw's profiler records of a job: `off`, `standby`, `every`, `full`, or unset.
 pub const WATCH: &str = "BUSBW_WATCH";
 /// Where the profiler's files go.
 pub const WATCH_FOLDER: &str = "BUSBW_WATCH_DIR";
@@ -128,7 +128,7 @@ pub const VARIABLES: [(&str, SetBy, &str); 26] = [
     (
         WATCH,
         SetBy::User,
-        "what busbw's profiler records of a job: calls, and as many of their kernels as cost 1 % of the time, where it is not set; `every` all kernels, `full` the network's steps too, `off` nothing ([watch](watch.md))",
+        "what busbw's profiler records of a job: calls, and as many of their kernels as cost 1 % of the time, where it is not set; `every` all kernels, `full` the network's steps too, `standby` nothing until `watch --enable-profiling`, `off` nothing ([watch](watch.md))",
     ),
     (
         WATCH_FOLDER,

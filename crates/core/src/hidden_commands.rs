@@ -17,5 +17,7 @@ pub const AGENT: &str = "__agent";
 pub const TIED: &str = "__tied";
 /// A process of a job that describes its host before the job runs.
 pub const SURVEY: &str = "__survey";
+/// What sets a job's profilers back when `watch --enable-profiling` ends, however it ends.
+pub const PROFILER_MASK: &str = "__profiler_mask";
 /// A host's part of `watch -H`: prints what is added to the profiler's files.
 pub const WATCH_FILES: &str = "__watch_files";

@@ -47,7 +47,7 @@ pub(crate) struct Communicator {
     /// When, ns since the recorder began.
     pub at: u64,
     mask: Option<&'static AtomicI32>,
-    asked: u64,
+    bounded: u64,
     /// What its calls said (v2, v3): the rank, and id and name.
     pub rank: AtomicI32,
     /// See `rank`.
@@ -68,8 +68,8 @@ impl Communicator {
     /// Asks NCCL for events of kernels, or no longer: whether that changed what it does. A mask that somebody else has set is
     /// left as it is.
     pub fn time_kernels(&self, on: bool) -> bool {
-        let without = self.asked & !kind::KERNEL_CHANNEL;
-        let (from, to) = if on { (without, self.asked) } else { (self.asked, without) };
+        let without = self.bounded & !kind::KERNEL_CHANNEL;
+        let (from, to) = if on { (without, self.bounded) } else { (self.bounded, without) };
         let change = |mask: &AtomicI32| {
             mask.compare_exchange(from as i32, to as i32, Ordering::Relaxed, Ordering::Relaxed)
         };
@@ -151,7 +151,8 @@ impl Communicators {
         }
     }
 
-    /// A communicator begins, of which NCCL was `asked` for these events. None: there are too many.
+    /// A communicator begins. `bounded` is the mask of which kernels are timed only as far as it costs little; 0: none is.
+    /// None: there are too many.
     ///
     /// # Safety
     /// `mask` is null, or NCCL's mask, which lies in its library and is there while a communicator lives.
@@ -160,7 +161,7 @@ impl Communicators {
         told: Told,
         at: u64,
         mask: *mut c_int,
-        asked: u64,
+        bounded: u64,
     ) -> Option<&Communicator> {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let Some(place) = self.all.get(number as usize) else {
@@ -180,7 +181,7 @@ impl Communicators {
             told,
             at,
             mask,
-            asked,
+            bounded,
             said: OnceLock::new(),
             gpu_clock: GpuClock::new(),
             ended: AtomicBool::new(false),

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 
 /// What NCCL's log calls this profiler.
 pub const PROFILER: &CStr = c"busbw";
-/// `off`: nothing is recorded. `every`: calls and all their kernels. `full`: the network's steps too. Unset: calls, and as many
+/// `off`: nothing is recorded. `standby`: nothing until RAS asks. `every`: calls and all their kernels. `full`: the network's steps too. Unset: calls, and as many
 /// of their kernels as cost 1 % of the time (`timing`).
 pub const VARIABLE: &str = "BUSBW_WATCH";
 /// The folder of the files. It may lie on a network file system, since it is named.

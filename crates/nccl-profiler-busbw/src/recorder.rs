@@ -89,7 +89,7 @@ fn begin(interface: u32) -> Option<Recorder> {
     if let Some(value) = &setting.unknown {
         let variable = names::VARIABLE;
         log::warn(&format!(
-            "{variable} is \"{value}\", which is taken as unset: set it to off, every or full"
+            "{variable} is \"{value}\", which is taken as unset: set it to off, standby, every or full"
         ));
     }
     let extent = setting.extent;
@@ -99,7 +99,8 @@ fn begin(interface: u32) -> Option<Recorder> {
     }
     let folder = folder::make(&setting).map_err(|why| log::warn(&why.to_string())).ok()?;
     // For the process's life: NCCL and exit come here at any time.
-    let memory: &'static Memory = Box::leak(Box::new(Memory::new(extent == Extent::Calls)));
+    let memory: &'static Memory =
+        Box::leak(Box::new(Memory::new(extent.bounded(interface).is_some())));
     let writer: &'static writer::Orders = Box::leak(Box::default());
     let began = SystemTime::now();
     match writer::start(&folder, setting, interface, began, memory, writer) {
@@ -148,7 +149,7 @@ impl Recorder {
         // SAFETY: as the caller says.
         let begun = unsafe {
             self.set_mask(told.interface, mask);
-            let asked = self.extent.mask(told.interface);
+            let asked = self.extent.bounded(told.interface).unwrap_or_default();
             self.memory.communicators.begin(told, self.memory.now(), mask, asked)
         };
         let Some(communicator) = begun else {

@@ -14,6 +14,8 @@ pub(crate) enum Extent {
     Off,
     /// Calls, and the channels of their kernels as far as that costs 1 % of the time (`timing`).
     Calls,
+    /// Nothing, until RAS asks for events in the running job (NCCL 2.31 and newer).
+    Standby,
     /// Calls and the channels of all their kernels.
     Every,
     /// The network's steps too.
@@ -21,7 +23,7 @@ pub(crate) enum Extent {
 }
 
 impl Extent {
-    /// The kinds of events that an interface of this version is asked for.
+    /// The kinds of events that an interface of this version is asked for from the start.
     pub fn mask(self, interface: u32) -> u64 {
         let calls = kind::COLLECTIVE | kind::MESSAGE;
         // v2 has no events of kernels.
@@ -29,9 +31,19 @@ impl Extent {
         // Before v4 a send's step has no state of waiting for the peer: that time would be the GPU's.
         let steps = if interface < 4 { 0 } else { kind::PROXY_OPERATION | kind::PROXY_STEP };
         match self {
-            Self::Off => 0,
+            Self::Off | Self::Standby => 0,
             Self::Calls | Self::Every => calls | kernels,
             Self::Full => calls | kernels | steps,
+        }
+    }
+}
+
+impl Extent {
+    /// The mask whose kernels are timed as far as that costs 1 % of the time. None: all kernels are timed.
+    pub fn bounded(self, interface: u32) -> Option<u64> {
+        match self {
+            Self::Off | Self::Every | Self::Full => None,
+            Self::Calls | Self::Standby => Some(Self::Calls.mask(interface)),
         }
     }
 }
@@ -61,6 +73,7 @@ impl Setting {
         let (extent, unknown) = match said.as_deref().map(str::trim) {
             None | Some("on" | "1") => (Extent::Calls, None),
             Some("off" | "0") => (Extent::Off, None),
+            Some("standby") => (Extent::Standby, None),
             Some("every") => (Extent::Every, None),
             Some("full") => (Extent::Full, None),
             Some(other) => (Extent::Calls, Some(other.to_owned())),
@@ -145,8 +158,8 @@ mod tests {
     fn what_is_recorded() {
         let extent = |value| read(&[("BUSBW_WATCH", value)]).extent;
         assert_eq!(
-            (extent("off"), extent("full"), extent("every"), extent("")),
-            (Extent::Off, Extent::Full, Extent::Every, Extent::Calls)
+            [extent("off"), extent("full"), extent("every"), extent("standby"), extent("")],
+            [Extent::Off, Extent::Full, Extent::Every, Extent::Standby, Extent::Calls]
         );
         let odd = read(&[("BUSBW_WATCH", "fully")]);
         assert_eq!((odd.extent, odd.unknown.as_deref()), (Extent::Calls, Some("fully")));

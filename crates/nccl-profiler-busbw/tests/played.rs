@@ -326,6 +326,15 @@ fn of_calls_that_come_often_some_are_timed_and_none_is_lost() {
 }
 
 #[test]
+fn on_standby_calls_are_recorded_once_they_are_asked_for() {
+    let file = play("standby", &[("BUSBW_WATCH", "standby")]).file();
+    assert_eq!(file.process.mask, 0);
+    let durations: Vec<Option<u64>> =
+        calls(&file).values().flatten().map(|call| call.duration).collect();
+    assert_eq!(durations, [Some(KERNEL_TIME)]);
+}
+
+#[test]
 fn an_older_file_is_put_aside_with_its_totals() {
     let left = play("rotation", &[]);
     let names = left.names();

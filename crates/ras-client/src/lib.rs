@@ -1,4 +1,4 @@
-//! A client of NCCL's RAS: asks a job for its report. It reads and never sends CONTROL.
+//! A client of NCCL's RAS: asks a job for its report, and sets the mask of its profilers. Nothing else of a job is changed.
 //! Not what a report means (`busbw_library_logs::ras`).
 //!
 //! Protocol: NCCL, src/ras/client.cc and client_support.cc (2.30.7): text lines over TCP. RAS waits `TIMEOUT` seconds for each
@@ -96,6 +96,16 @@ pub enum RasError {
         /// What it said.
         answer: String,
     },
+    /// RAS does not do it.
+    #[error(
+        "NCCL's RAS at {address} refuses to change what profilers are asked for: {answer}. NCCL 2.31 and newer can"
+    )]
+    Refused {
+        /// The address.
+        address: String,
+        /// What it said.
+        answer: String,
+    },
     /// Too much.
     #[error("the report of {address} has more than {MAX_REPORT_BYTES} bytes")]
     Large {
@@ -115,10 +125,7 @@ pub fn status(address: &str, timeout: Duration) -> Result<Report, RasError> {
     let deadline = Instant::now() + limit;
     let stream = connect(address, deadline)?;
     let mut asking = Asking { address, stream, deadline, limit, rest: Vec::new() };
-    let hello = asking.ask(PROTOCOL, "when greeted")?;
-    if !hello.starts_with("SERVER PROTOCOL ") {
-        return Err(asking.strange("when greeted", &hello));
-    }
+    asking.greet()?;
     let set = asking.ask(&format!("TIMEOUT {seconds}\n"), "when given a time-out")?;
     if set != "OK" {
         return Err(asking.strange("when given a time-out", &set));
@@ -132,6 +139,27 @@ pub fn status(address: &str, timeout: Duration) -> Result<Report, RasError> {
     };
     asking.send("VERBOSE STATUS\n", "when asked for its report")?;
     Ok(Report { bytes: asking.rest_to_end()?, json })
+}
+
+/// Has RAS at `address` tell all processes of its job which events their profilers are asked for: NCCL's bits. Captured graphs
+/// keep what they were captured with.
+///
+/// # Errors
+/// [`RasError`].
+pub fn set_profiler_mask(address: &str, mask: u64) -> Result<(), RasError> {
+    let limit = RAS_EXTRA + GRACE;
+    let deadline = Instant::now() + limit;
+    let stream = connect(address, deadline)?;
+    let mut asking = Asking { address, stream, deadline, limit, rest: Vec::new() };
+    asking.greet()?;
+    let doing = "when given a mask";
+    match asking.ask(&format!("CONTROL PROFILER_MASK 0x{mask:x}\n"), doing)? {
+        done if done == "OK" => Ok(()),
+        error if error.starts_with("ERROR") => {
+            Err(RasError::Refused { address: address.to_owned(), answer: error })
+        }
+        other => Err(asking.strange(doing, &other)),
+    }
 }
 
 fn connect(address: &str, deadline: Instant) -> Result<TcpStream, RasError> {
@@ -184,6 +212,14 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
+    fn greet(&mut self) -> Result<(), RasError> {
+        let hello = self.ask(PROTOCOL, "when greeted")?;
+        match hello.starts_with("SERVER PROTOCOL ") {
+            true => Ok(()),
+            false => Err(self.strange("when greeted", &hello)),
+        }
+    }
+
     fn ask(&mut self, command: &str, doing: &'static str) -> Result<String, RasError> {
         self.send(command, doing)?;
         loop {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use busbw_ras_client::{RasError, status};
+use busbw_ras_client::{RasError, set_profiler_mask, status};
 
 /// A server of one connection; its address.
 fn serve(each: impl FnOnce(TcpStream) + Send + 'static) -> String {
@@ -101,4 +101,26 @@ fn addresses() {
         let is_address = matches!(error, Err(RasError::Address { .. } | RasError::Connect { .. }));
         assert!(is_address, "{address:?}: {error:?}");
     }
+}
+
+#[test]
+fn a_mask_is_set_or_refused() {
+    let control = |answer: &'static str| {
+        serve(move |stream| {
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let mut stream = stream;
+            assert_eq!(lines.next().unwrap().unwrap(), "CLIENT PROTOCOL 2");
+            stream.write_all(b"SERVER PROTOCOL 2\n").unwrap();
+            assert_eq!(lines.next().unwrap().unwrap(), "CONTROL PROFILER_MASK 0x46");
+            stream.write_all(answer.as_bytes()).unwrap();
+        })
+    };
+    set_profiler_mask(&control("OK\n"), 0x46).unwrap();
+    let said = set_profiler_mask(&control("ERROR: Unknown command\n"), 0x46).unwrap_err();
+    assert!(
+        matches!(&said, RasError::Refused { .. }) && said.to_string().contains("2.31"),
+        "{said}"
+    );
+    let said = set_profiler_mask(&control("yes\n"), 0x46).unwrap_err();
+    assert!(matches!(said, RasError::Strange { .. }), "{said}");
 }

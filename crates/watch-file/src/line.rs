@@ -54,7 +54,7 @@ pub struct Process {
     pub gpu_origin: u64,
     /// The version of NCCL's profiler interface: 2 to 7.
     pub interface: u32,
-    /// Kinds of events that are taken, NCCL's bits.
+    /// Kinds of events that are taken from the start, NCCL's bits.
     pub mask: u64,
 }
 
@@ -138,6 +138,10 @@ pub struct Heartbeat {
     pub dropped_calls: u64,
     /// Steps of the network so far for which there was no room.
     pub dropped_steps: u64,
+    /// Kinds of events that NCCL is asked for now, its bits: RAS may have changed them. Kernels are timed in a part of the
+    /// time where calls come often. None: no communicator is there, or the plugin is older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mask: Option<u64>,
 }
 
 /// Why nothing follows.

@@ -4,9 +4,10 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    sync::{Arc, Mutex},
 };
 
 use serde_json::Value;
@@ -248,4 +249,114 @@ fn what_another_host_adds_is_seen() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(seen);
+}
+
+/// A stand-in for the RAS of a job of NCCL `version`, of which rank 1 of communicator `hash` is process `pid`: its address, and
+/// the masks that it was given.
+fn ras(version: &'static str, hash: &'static str, pid: u32) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let masks = Arc::new(Mutex::new(Vec::new()));
+    let given = masks.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            for line in lines.map_while(Result::ok) {
+                let answer = match line.split_once(' ').unwrap_or((&line, "")) {
+                    ("CLIENT", _) => "SERVER PROTOCOL 2\n".to_owned(),
+                    ("VERBOSE", _) => {
+                        let report = format!(
+                            r#"{{"nccl_version": "{version}", "cuda_runtime_version": 13000, "cuda_driver_version": 13000, "timestamp": "2026-11-27 12:00:00", "communicators_count": 1, "communicators": [{{"hash": "{hash}", "secondary_hash": "0x1:0x2", "size": 2, "ranks_count": 1, "missing_ranks_count": 0, "ranks": [{{"rank": 1, "host": "192.0.2.1", "pid": {pid}, "cuda_dev": 0, "nvml_dev": 0, "status": {{"init_state": 0, "async_error": 0, "finalize_called": false, "destroy_flag": false, "abort_flag": false}}, "collective_counts": {{"AllReduce": 7}}}}], "missing_ranks": []}}], "ras": {{"collection_time_sec": 0.0, "timeouts_count": 0}}}}"#
+                        );
+                        stream.write_all(report.as_bytes()).unwrap();
+                        break;
+                    }
+                    ("CONTROL", mask) => {
+                        given.lock().unwrap().push(mask.to_owned());
+                        "OK\n".to_owned()
+                    }
+                    _ => "OK\n".to_owned(),
+                };
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        }
+    });
+    (address, masks)
+}
+
+/// The late job while it runs, its profilers asked for nothing: in a folder.
+fn running() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for file in fs::read_dir(job("late")).unwrap() {
+        let file = file.unwrap();
+        let text = fs::read_to_string(file.path()).unwrap();
+        let text = text.replace("\"mask\":70", "\"mask\":0").replace("tp-1-0", "00000000000abc01");
+        let lines = text.lines().filter(|line| !line.contains("\"kind\":\"end\""));
+        let text = lines.map(|line| format!("{line}\n")).collect::<String>();
+        fs::write(folder.path().join(file.file_name()), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn profilers_record_while_watch_runs_and_are_set_back() {
+    let folder = running();
+    let sources = [folder.path().to_owned()];
+    let (address, masks) = ras("2.32.3", "0xabc01", 1003);
+    let words = ["--once", "--last", "0.1s", "--enable-profiling=full", "--ras", &address];
+    let output = watch(&words, &sources);
+    assert!(matches!(output.status.code(), Some(0 | 1 | 5)), "{output:?}");
+    assert_eq!(*masks.lock().unwrap(), ["PROFILER_MASK 0x5e", "PROFILER_MASK 0x0"]);
+
+    // Killed: another process sets them back.
+    masks.lock().unwrap().clear();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_busbw"))
+        .args(["watch", "--json", "--enable-profiling", "--ras", &address])
+        .args(&sources)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let until = |count: usize| {
+        for _ in 0..600 {
+            if masks.lock().unwrap().len() >= count {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    };
+    until(1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until(2);
+    assert_eq!(*masks.lock().unwrap(), ["PROFILER_MASK 0x46", "PROFILER_MASK 0x0"]);
+}
+
+#[test]
+fn another_jobs_profilers_are_left_alone() {
+    let folder = running();
+    let sources = [folder.path().to_owned()];
+    for (version, hash, pid, why) in [
+        ("2.32.3", "0xabc02", 1003, "is another job (processes 1003)"),
+        ("2.32.3", "0xabc01", 77, "is another job (processes 77)"),
+        ("2.30.7", "0xabc01", 1003, "is NCCL 2.30.7"),
+    ] {
+        let (address, masks) = ras(version, hash, pid);
+        let output = watch(&["--once", "--enable-profiling", "--ras", &address], &sources);
+        assert_eq!(output.status.code(), Some(5), "{output:?}");
+        assert!(text(&output.stderr).contains(why), "{output:?}");
+        assert!(masks.lock().unwrap().is_empty());
+    }
+    // Nothing runs any more.
+    let (address, masks) = ras("2.32.3", "0xabc01", 1003);
+    let ended = "{\"kind\":\"end\",\"at\":9000000000,\"why\":\"finished\"}\n";
+    for file in fs::read_dir(folder.path()).unwrap() {
+        let path = file.unwrap().path();
+        let all = fs::read_to_string(&path).unwrap() + ended;
+        fs::write(path, all).unwrap();
+    }
+    let output = watch(&["--once", "--enable-profiling", "--ras", &address], &sources);
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert!(text(&output.stderr).contains("no process of the job"), "{output:?}");
+    assert!(masks.lock().unwrap().is_empty());
 }

@@ -7,7 +7,8 @@ use busbw_core::{
     Benchmark, Collective,
     exit::{Exit, ExitError},
     hidden_commands::{
-        AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK, RULE, SURVEY, TIED, WATCH_FILES,
+        AGENT, FINGERPRINT, LOG_FILTER, PARTNER, PROFILER_MASK, RANK, RULE, SURVEY, TIED,
+        WATCH_FILES,
     },
     plan::Style,
 };
@@ -106,6 +107,13 @@ pub enum Command {
     Agent,
     /// A process of a job that describes its host before the job runs.
     Survey,
+    /// Sets a job's profilers back at the end of its stdin.
+    ProfilerMask {
+        /// Of RAS.
+        address: String,
+        /// NCCL's bits.
+        mask: u64,
+    },
     /// A host's part of `watch -H`.
     WatchFiles {
         /// Folders and files of the profiler; none for the newest job's.
@@ -219,6 +227,10 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
         FINGERPRINT => Command::Fingerprint { rank: *matches.get_one("rank").unwrap_or(&0) },
         AGENT => Command::Agent,
         SURVEY => Command::Survey,
+        PROFILER_MASK => Command::ProfilerMask {
+            address: text(matches, "address"),
+            mask: *matches.get_one("mask").unwrap_or(&0),
+        },
         WATCH_FILES => Command::WatchFiles {
             sources: matches.get_many("sources").unwrap_or_default().cloned().collect(),
             follows: matches.get_flag("follow"),

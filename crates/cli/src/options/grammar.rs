@@ -6,7 +6,8 @@ use std::{ffi::OsString, path::PathBuf};
 use busbw_core::{
     Benchmark, Collective,
     hidden_commands::{
-        AGENT, FINGERPRINT, LOG_FILTER, PARTNER, RANK, RULE, SURVEY, TIED, WATCH_FILES,
+        AGENT, FINGERPRINT, LOG_FILTER, PARTNER, PROFILER_MASK, RANK, RULE, SURVEY, TIED,
+        WATCH_FILES,
     },
     messages::Messages,
     plan::Style,
@@ -114,6 +115,7 @@ pub(super) fn with_hidden(grammar: Grammar) -> Grammar {
         .allow_hyphen_values(true)
         .value_parser(clap::value_parser!(OsString))
         .required(true);
+    let mask = clap::Arg::new("mask").value_parser(clap::value_parser!(u64)).required(true);
     let folder = clap::Arg::new(FOLDER).value_parser(clap::value_parser!(PathBuf)).required(true);
     let follow = clap::Arg::new("follow").long("follow").action(clap::ArgAction::SetTrue);
     let sources =
@@ -123,6 +125,7 @@ pub(super) fn with_hidden(grammar: Grammar) -> Grammar {
         .subcommand(hidden(AGENT))
         .subcommand(hidden(SURVEY))
         .subcommand(hidden(WATCH_FILES).args([follow, sources]))
+        .subcommand(hidden(PROFILER_MASK).args([required("address"), mask]))
         .subcommand(hidden(COPY_TO).arg(folder))
         .subcommand(hidden(LOG_FILTER))
         .subcommand(hidden(RULE).args([required("name"), required("asked")]))

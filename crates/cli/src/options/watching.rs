@@ -42,6 +42,27 @@ pub struct WatchArguments {
     /// Only the last part of the job, such as 60s [default: all of it with --once, else 60s]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub last: Option<f64>,
+    /// Have the job's profilers record while this runs [default: no]
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        num_args = 0..=1,
+        default_missing_value = "calls",
+        hide_possible_values = true,
+        hide_short_help = true,
+        long_help = "Have the job's profilers record while this runs, by NCCL's RAS (NCCL 2.31), and set them back when it ends: `calls`, or `full` with the network's steps; --once then is about 10 s, or --last [default: no; calls where no value is given]"
+    )]
+    pub enable_profiling: Option<Recorded>,
+    /// NCCL's RAS of the job, for --enable-profiling [default: localhost:28028]
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        requires = "enable_profiling",
+        hide_short_help = true,
+        long_help = "NCCL's RAS of the job, for --enable-profiling [default: localhost:28028]"
+    )]
+    pub ras: Option<String>,
     /// Answer scrapers of Prometheus at http://ADDRESS/metrics, such as 127.0.0.1:9400, until Ctrl-C [default: no]
     #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with_all = ["once", "json"])]
     pub prometheus: Option<String>,
@@ -51,6 +72,15 @@ pub struct WatchArguments {
     /// Print JSON; a line each second without --once
     #[arg(long)]
     pub json: bool,
+}
+
+/// What profilers record while `watch --enable-profiling` runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Recorded {
+    /// Calls, and the kernels of as many as cost 1 % of the time.
+    Calls,
+    /// Calls, all kernels and the network's steps.
+    Full,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

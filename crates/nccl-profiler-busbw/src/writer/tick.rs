@@ -234,6 +234,7 @@ impl Writer {
             core_wait: self.core_wait.since(),
             dropped_calls: self.memory.dropped_calls.load(Ordering::Relaxed),
             dropped_steps: self.memory.dropped_steps.load(Ordering::Relaxed),
+            mask: self.memory.communicators.all().find(|one| !one.ended()).map(Communicator::mask),
         };
         self.output.line(&Line::Heartbeat(beat));
         self.write()

@@ -46,6 +46,7 @@ pub fn play(name: &str) {
         "mask" => mask(),
         "rotation" => rotation(),
         "often" => often(),
+        "standby" => standby(),
         "loaded" => loaded(),
         other => panic!("{other}"),
     }
@@ -349,6 +350,19 @@ fn mask() {
     assert!(V7.channel(second, event, GPU_CLOCK).is_null());
     V7.finalize(context);
     V7.finalize(second);
+}
+
+/// Nothing is asked for until RAS asks, from 2.31 on.
+fn standby() {
+    let mask = new_mask();
+    let context = V7.init(mask, 1, 2, 0);
+    assert!(!context.is_null());
+    assert_eq!(mask.load(Ordering::Relaxed), 0);
+    let calls = (kind::COLLECTIVE | kind::MESSAGE | kind::KERNEL_CHANNEL) as i32;
+    mask.store(calls, Ordering::Relaxed);
+    whole(&V7, context, &ALL_REDUCE, 0);
+    V7.finalize(context);
+    assert_eq!(mask.load(Ordering::Relaxed), calls);
 }
 
 /// Calls one after the other, as small ones come: NCCL tells of a kernel where its mask said so when the call was asked for.
