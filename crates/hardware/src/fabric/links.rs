@@ -260,69 +260,81 @@ impl Built {
         self.keeps.get(link).is_none_or(|keeps| *keeps > 0.0)
     }
 
-    fn planes(&self, from: Port, to: Port) -> Vec<usize> {
-        let ends = |plane| {
-            [from, to].into_iter().all(|port| self.alive(self.layout.host_link(plane, port)))
-        };
-        (0..self.layout.planes).filter(|plane| ends(*plane)).collect()
+    /// Whether both ports have their link to a plane.
+    fn on_plane(&self, from: Port, to: Port, plane: usize) -> bool {
+        [from, to].into_iter().all(|port| self.alive(self.layout.host_link(plane, port)))
     }
 
-    /// Uplinks of the first leaf from which the second can be reached.
-    fn leaf_ups(&self, plane: usize, below: usize, above: usize) -> Vec<usize> {
-        let layout = &self.layout;
-        if self.keeps.is_empty() {
-            return (0..layout.leaf_up).collect();
-        }
-        let other_pod = self.pod(below) != self.pod(above);
-        let reaches = |up: &usize| {
-            let spine = up / layout.leaf_to_spine;
-            self.alive(layout.leaf_link(plane, below, *up))
-                && !self.downs(plane, above, spine).is_empty()
-                && (!other_pod || !self.spine_ups(plane, below, above, spine).is_empty())
-        };
-        (0..layout.leaf_up).filter(reaches).collect()
+    /// Whether the second leaf can be reached over an uplink of the first.
+    fn up_reaches(&self, plane: usize, below: usize, above: usize, up: usize) -> bool {
+        let spine = up / self.layout.leaf_to_spine;
+        self.alive(self.layout.leaf_link(plane, below, up))
+            && self.parallel(spine).any(|up| self.alive(self.layout.leaf_link(plane, above, up)))
+            && (self.pod(below) == self.pod(above)
+                || (0..self.layout.spine_up).any(|up| self.core_reaches(plane, below, above, spine, up)))
     }
 
-    /// Links from a switch of the second tier down to a leaf.
-    fn downs(&self, plane: usize, leaf: usize, spine: usize) -> Vec<usize> {
+    /// Uplinks of a leaf to a switch of the second tier.
+    const fn parallel(&self, spine: usize) -> std::ops::Range<usize> {
         let each = self.layout.leaf_to_spine;
-        let links =
-            (spine * each..(spine + 1) * each).map(|up| self.layout.leaf_link(plane, leaf, up));
-        links.filter(|link| self.alive(*link)).collect()
+        spine * each..(spine + 1) * each
     }
 
-    /// Uplinks of a switch of the second tier by which the other pod can be reached.
-    fn spine_ups(&self, plane: usize, below: usize, above: usize, spine: usize) -> Vec<usize> {
-        if self.keeps.is_empty() {
-            return (0..self.layout.spine_up).collect();
-        }
+    /// Whether the other leaf's pod can be reached over an uplink of a switch of the second tier.
+    fn core_reaches(
+        &self,
+        plane: usize,
+        below: usize,
+        above: usize,
+        spine: usize,
+        up: usize,
+    ) -> bool {
         let (from, to) = (self.pod(below), self.pod(above));
-        let reaches = |up: &usize| {
-            self.alive(self.layout.spine_link(plane, from, spine, *up))
-                && !self.core_downs(plane, to, spine, *up).is_empty()
-        };
-        (0..self.layout.spine_up).filter(reaches).collect()
+        self.alive(self.layout.spine_link(plane, from, spine, up))
+            && self.parallel_cores(up).any(|up| self.alive(self.layout.spine_link(plane, to, spine, up)))
     }
 
-    /// Links from the switch of the third tier at an uplink down to the same switch of another pod.
-    fn core_downs(&self, plane: usize, to: usize, spine: usize, up: usize) -> Vec<usize> {
+    /// Uplinks of a switch of the second tier to the one of the third that this uplink goes to.
+    const fn parallel_cores(&self, up: usize) -> std::ops::Range<usize> {
         let each = self.layout.spine_to_core;
         let core = up / each;
-        let links =
-            (core * each..(core + 1) * each).map(|up| self.layout.spine_link(plane, to, spine, up));
-        links.filter(|link| self.alive(*link)).collect()
+        core * each..(core + 1) * each
+    }
+
+    /// Those for which something holds; all where nothing is lost.
+    fn those(&self, all: std::ops::Range<usize>, holds: impl Fn(usize) -> bool) -> Vec<usize> {
+        all.filter(|one| self.keeps.is_empty() || holds(*one)).collect()
+    }
+
+    /// The one of those that a hash chooses.
+    fn chosen(
+        &self,
+        all: std::ops::Range<usize>,
+        hash: u64,
+        holds: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        if self.keeps.is_empty() {
+            let at = hash % all.len().max(1) as u64;
+            return all.clone().nth(at as usize);
+        }
+        let there = all.clone().filter(|one| holds(*one)).count();
+        let at = hash % there.max(1) as u64;
+        all.filter(|one| holds(*one)).nth(at as usize)
     }
 
     fn by_spray(&self, from: Port, to: Port, weight: f64, path: &mut Vec<Share>) -> bool {
         let (below, above) = (self.leaf(from), self.leaf(to));
         let up = |link: usize, weight| Share { link: 2 * link as u32, weight };
         let down = |link: usize, weight| Share { link: 2 * link as u32 + 1, weight };
-        let planes = self.planes(from, to);
-        let ways: Vec<(usize, Vec<usize>)> = planes
+        let ways: Vec<(usize, Vec<usize>)> = self
+            .those(0..self.layout.planes, |plane| self.on_plane(from, to, plane))
             .into_iter()
             .map(|plane| match below == above {
                 true => (plane, Vec::new()),
-                false => (plane, self.leaf_ups(plane, below, above)),
+                false => {
+                    let reaches = |up| self.up_reaches(plane, below, above, up);
+                    (plane, self.those(0..self.layout.leaf_up, reaches))
+                }
             })
             .filter(|(_, ups)| below == above || !ups.is_empty())
             .collect();
@@ -335,19 +347,23 @@ impl Built {
                 path.push(up(self.layout.leaf_link(*plane, below, leaf_up), weight));
                 let spine = leaf_up / self.layout.leaf_to_spine;
                 if self.pod(below) != self.pod(above) {
-                    let cores = self.spine_ups(*plane, below, above, spine);
+                    let reaches = |up| self.core_reaches(*plane, below, above, spine, up);
+                    let cores = self.those(0..self.layout.spine_up, reaches);
                     let weight = weight / cores.len() as f64;
                     for core in cores {
                         let pod = self.pod(below);
                         path.push(up(self.layout.spine_link(*plane, pod, spine, core), weight));
-                        let downs = self.core_downs(*plane, self.pod(above), spine, core);
+                        let link =
+                            |up| self.layout.spine_link(*plane, self.pod(above), spine, up);
+                        let downs = self.those(self.parallel_cores(core), |up| self.alive(link(up)));
                         let weight = weight / downs.len() as f64;
-                        path.extend(downs.into_iter().map(|link| down(link, weight)));
+                        path.extend(downs.into_iter().map(|up| down(link(up), weight)));
                     }
                 }
-                let downs = self.downs(*plane, above, spine);
+                let link = |up| self.layout.leaf_link(*plane, above, up);
+                let downs = self.those(self.parallel(spine), |up| self.alive(link(up)));
                 let weight = weight / downs.len() as f64;
-                path.extend(downs.into_iter().map(|link| down(link, weight)));
+                path.extend(downs.into_iter().map(|up| down(link(up), weight)));
             }
         }
         !ways.is_empty()
@@ -355,12 +371,10 @@ impl Built {
 
     fn by_hash(&self, from: Port, to: Port, hash: u64, weight: f64, path: &mut Vec<Share>) -> bool {
         let (below, above) = (self.leaf(from), self.leaf(to));
-        let choose = |among: &[usize], salt: u64| {
-            let at = derive_seed(hash, salt) % among.len().max(1) as u64;
-            among.get(at as usize).copied()
-        };
-        let planes = self.planes(from, to);
-        let Some(plane) = choose(&planes, 0) else { return false };
+        let salted = |salt: u64| derive_seed(hash, salt);
+        let planes = 0..self.layout.planes;
+        let plane = self.chosen(planes, salted(0), |plane| self.on_plane(from, to, plane));
+        let Some(plane) = plane else { return false };
         let up = |link: usize| Share { link: 2 * link as u32, weight };
         let down = |link: usize| Share { link: 2 * link as u32 + 1, weight };
         path.push(up(self.layout.host_link(plane, from)));
@@ -368,19 +382,26 @@ impl Built {
         if below == above {
             return true;
         }
-        let Some(leaf_up) = choose(&self.leaf_ups(plane, below, above), 1) else { return false };
+        let ups = 0..self.layout.leaf_up;
+        let leaf_up = self.chosen(ups, salted(1), |up| self.up_reaches(plane, below, above, up));
+        let Some(leaf_up) = leaf_up else { return false };
         let spine = leaf_up / self.layout.leaf_to_spine;
         path.push(up(self.layout.leaf_link(plane, below, leaf_up)));
         if self.pod(below) != self.pod(above) {
-            let cores = self.spine_ups(plane, below, above, spine);
-            let Some(core) = choose(&cores, 2) else { return false };
+            let reaches = |up| self.core_reaches(plane, below, above, spine, up);
+            let core = self.chosen(0..self.layout.spine_up, salted(2), reaches);
+            let Some(core) = core else { return false };
             path.push(up(self.layout.spine_link(plane, self.pod(below), spine, core)));
-            let downs = self.core_downs(plane, self.pod(above), spine, core);
-            let Some(link) = choose(&downs, 3) else { return false };
-            path.push(down(link));
+            let link = |up| self.layout.spine_link(plane, self.pod(above), spine, up);
+            let ups = self.parallel_cores(core);
+            let chosen = self.chosen(ups, salted(3), |up| self.alive(link(up)));
+            let Some(chosen) = chosen else { return false };
+            path.push(down(link(chosen)));
         }
-        let Some(link) = choose(&self.downs(plane, above, spine), 4) else { return false };
-        path.push(down(link));
+        let link = |up| self.layout.leaf_link(plane, above, up);
+        let chosen = self.chosen(self.parallel(spine), salted(4), |up| self.alive(link(up)));
+        let Some(chosen) = chosen else { return false };
+        path.push(down(link(chosen)));
         true
     }
 }
