@@ -271,7 +271,8 @@ impl Built {
         self.alive(self.layout.leaf_link(plane, below, up))
             && self.parallel(spine).any(|up| self.alive(self.layout.leaf_link(plane, above, up)))
             && (self.pod(below) == self.pod(above)
-                || (0..self.layout.spine_up).any(|up| self.core_reaches(plane, below, above, spine, up)))
+                || (0..self.layout.spine_up)
+                    .any(|up| self.core_reaches(plane, below, above, spine, up)))
     }
 
     /// Uplinks of a leaf to a switch of the second tier.
@@ -291,7 +292,9 @@ impl Built {
     ) -> bool {
         let (from, to) = (self.pod(below), self.pod(above));
         self.alive(self.layout.spine_link(plane, from, spine, up))
-            && self.parallel_cores(up).any(|up| self.alive(self.layout.spine_link(plane, to, spine, up)))
+            && self
+                .parallel_cores(up)
+                .any(|up| self.alive(self.layout.spine_link(plane, to, spine, up)))
     }
 
     /// Uplinks of a switch of the second tier to the one of the third that this uplink goes to.
@@ -353,9 +356,9 @@ impl Built {
                     for core in cores {
                         let pod = self.pod(below);
                         path.push(up(self.layout.spine_link(*plane, pod, spine, core), weight));
-                        let link =
-                            |up| self.layout.spine_link(*plane, self.pod(above), spine, up);
-                        let downs = self.those(self.parallel_cores(core), |up| self.alive(link(up)));
+                        let link = |up| self.layout.spine_link(*plane, self.pod(above), spine, up);
+                        let downs =
+                            self.those(self.parallel_cores(core), |up| self.alive(link(up)));
                         let weight = weight / downs.len() as f64;
                         path.extend(downs.into_iter().map(|up| down(link(up), weight)));
                     }

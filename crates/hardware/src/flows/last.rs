@@ -103,11 +103,7 @@ impl Bounds {
             let busy = busy(carried, *rate);
             busy > 0.0 && busy >= least_us * (1.0 - SAME_SHARE)
         });
-        End {
-            least_us,
-            most_us: most_us.max(least_us),
-            held_by: busiest.map(|link| link as u32),
-        }
+        End { least_us, most_us: most_us.max(least_us), held_by: busiest.map(|link| link as u32) }
     }
 }
 
@@ -227,9 +223,9 @@ impl<'a> Sending<'a> {
             let mut ended = Vec::new();
             active.retain(|&flow| {
                 let path = self.paths[flow as usize];
-                let slowest = path.iter().map(|share| {
-                    weight[share.link as usize] / capacity[share.link as usize]
-                });
+                let slowest = path
+                    .iter()
+                    .map(|share| weight[share.link as usize] / capacity[share.link as usize]);
                 let slowest = slowest.fold(0.0, f64::max);
                 let left = &mut left[flow as usize];
                 ends_us = ends_us.max(now + *left * slowest);

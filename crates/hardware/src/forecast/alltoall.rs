@@ -16,12 +16,7 @@ pub type Each<'a> = dyn FnMut(f64, &[Share]) + 'a;
 
 /// A flow for every pair of hosts and lane of the receiver, one at a time: of thousands of hosts they are too many to be kept.
 /// `None` where a host is cut off.
-pub fn by_pairs(
-    place: &Place<'_>,
-    groups: &[Group],
-    size: f64,
-    each: &mut Each<'_>,
-) -> Option<()> {
+pub fn by_pairs(place: &Place<'_>, groups: &[Group], size: f64, each: &mut Each<'_>) -> Option<()> {
     let mut path = Vec::new();
     for (key, group) in groups.iter().enumerate() {
         for from in &group.members {

@@ -118,7 +118,8 @@ impl Loads {
             }
             for member in &group.members {
                 alltoall::within(place, group, member, 1.0, &mut |carried, path| {
-                    path.iter().for_each(|share| bytes[share.link as usize] += carried * share.weight);
+                    path.iter()
+                        .for_each(|share| bytes[share.link as usize] += carried * share.weight);
                 });
             }
         }

@@ -5,8 +5,8 @@ use busbw_core::Collective;
 use busbw_stats::random::Random;
 
 use super::super::answer::ECMP_SEEDS;
-use super::super::{Unanswerable, alltoall};
 use super::super::wave::{Place, Wave};
+use super::super::{Unanswerable, alltoall};
 use super::chance::Chance;
 use super::parts::{Affected, Dimension};
 use super::{Beyond, Method, Most, Row, Tolerance, steps};
