@@ -2,12 +2,18 @@
 //! of one direction as one trunk, which is what even spreading makes of them.
 //! Not who sends what (`forecast`).
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use busbw_core::pattern::derive_seed;
 
 use super::failure::{BadFailure, Failure};
 use super::layout::Layout;
 use super::{Fabric, Shape};
 use crate::flows::{BYTES_PER_US, Share};
+
+mod hashed;
 
 /// One end of a flow: a lane of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +57,9 @@ pub struct Built {
     names: Vec<String>,
     /// First number of the links within hosts.
     inside: usize,
+    /// By plane and two leaves, the first one's uplinks that reach the second, where something is lost: the connections of
+    /// an alltoall ask for them thousands of times.
+    reaching: RefCell<HashMap<[usize; 3], Rc<[usize]>>>,
 }
 
 impl Built {
@@ -132,7 +141,8 @@ impl Built {
         capacity.resize(begin + shape.hosts, inside * gpus * BYTES_PER_US);
         let mut names = vec![if shape.lanes.by_slot { "PCIe slot" } else { "NIC" }.to_owned()];
         names.extend(fabric.tiers.iter().map(|tier| tier.name.clone()));
-        Built { capacity, layout, balance, keeps, names, inside: begin }
+        let reaching = RefCell::default();
+        Built { capacity, layout, balance, keeps, names, inside: begin, reaching }
     }
 
     /// The links within a host: those of its GPUs together.
@@ -309,22 +319,6 @@ impl Built {
         all.filter(|one| self.keeps.is_empty() || holds(*one)).collect()
     }
 
-    /// The one of those that a hash chooses.
-    fn chosen(
-        &self,
-        all: std::ops::Range<usize>,
-        hash: u64,
-        holds: impl Fn(usize) -> bool,
-    ) -> Option<usize> {
-        if self.keeps.is_empty() {
-            let at = hash % all.len().max(1) as u64;
-            return all.clone().nth(at as usize);
-        }
-        let there = all.clone().filter(|one| holds(*one)).count();
-        let at = hash % there.max(1) as u64;
-        all.filter(|one| holds(*one)).nth(at as usize)
-    }
-
     fn by_spray(&self, from: Port, to: Port, weight: f64, path: &mut Vec<Share>) -> bool {
         let (below, above) = (self.leaf(from), self.leaf(to));
         let up = |link: usize, weight| Share { link: 2 * link as u32, weight };
@@ -370,41 +364,5 @@ impl Built {
             }
         }
         !ways.is_empty()
-    }
-
-    fn by_hash(&self, from: Port, to: Port, hash: u64, weight: f64, path: &mut Vec<Share>) -> bool {
-        let (below, above) = (self.leaf(from), self.leaf(to));
-        let salted = |salt: u64| derive_seed(hash, salt);
-        let planes = 0..self.layout.planes;
-        let plane = self.chosen(planes, salted(0), |plane| self.on_plane(from, to, plane));
-        let Some(plane) = plane else { return false };
-        let up = |link: usize| Share { link: 2 * link as u32, weight };
-        let down = |link: usize| Share { link: 2 * link as u32 + 1, weight };
-        path.push(up(self.layout.host_link(plane, from)));
-        path.push(down(self.layout.host_link(plane, to)));
-        if below == above {
-            return true;
-        }
-        let ups = 0..self.layout.leaf_up;
-        let leaf_up = self.chosen(ups, salted(1), |up| self.up_reaches(plane, below, above, up));
-        let Some(leaf_up) = leaf_up else { return false };
-        let spine = leaf_up / self.layout.leaf_to_spine;
-        path.push(up(self.layout.leaf_link(plane, below, leaf_up)));
-        if self.pod(below) != self.pod(above) {
-            let reaches = |up| self.core_reaches(plane, below, above, spine, up);
-            let core = self.chosen(0..self.layout.spine_up, salted(2), reaches);
-            let Some(core) = core else { return false };
-            path.push(up(self.layout.spine_link(plane, self.pod(below), spine, core)));
-            let link = |up| self.layout.spine_link(plane, self.pod(above), spine, up);
-            let ups = self.parallel_cores(core);
-            let chosen = self.chosen(ups, salted(3), |up| self.alive(link(up)));
-            let Some(chosen) = chosen else { return false };
-            path.push(down(link(chosen)));
-        }
-        let link = |up| self.layout.leaf_link(plane, above, up);
-        let chosen = self.chosen(self.parallel(spine), salted(4), |up| self.alive(link(up)));
-        let Some(chosen) = chosen else { return false };
-        path.push(down(link(chosen)));
-        true
     }
 }

@@ -1,9 +1,9 @@
 //! When the last of flows that start together has ended: two bounds, which mostly agree, and a simulation until they do.
 //! Not when each of them ends, and no flows that wait for others (`simulate`).
 //!
-//! Least: a link carries all its bytes at its capacity. Most: the rate of a flow is never below the least capacity ÷ weight of its
-//! links, as on the link that holds it back no other flow is faster; and weights only fall as flows end. So where the link of
-//! the most bytes ÷ capacity has only flows as large as the largest on any link as full, both are the same.
+//! Least: a link carries all its bytes at its capacity. Most: the rate of a flow is never below the least capacity ÷ weight
+//! of its links, as on the link that holds it back no other flow is faster; and weights only fall as flows end. Where all flows
+//! carry the same number of bytes, both are the same.
 
 use super::fair::{Filling, Rate};
 use super::simulate::SAME_TIME_SHARE;
@@ -205,8 +205,8 @@ impl<'a> Sending<'a> {
         step
     }
 
-    /// Not after: as if every flow had only the least capacity ÷ weight of its links, where a flow that has ended counts to the end of
-    /// a step. By induction over steps no flow has more left here than in the whole, and so all weights are at least
+    /// Not after: as if every flow had only the least capacity ÷ weight of its links, where one that has ended counts to the
+    /// end of a step. By induction over steps no flow has more left here than in the whole, and so all weights are at least
     /// those.
     fn most_us(&self, capacity: &[f64], most_us: f64) -> f64 {
         let mut left = self.left.clone();

@@ -72,8 +72,8 @@ const HELD_SHARE: f64 = 0.005;
 /// Seeds of the hash that are tried: the median is expected, best and worst are the range.
 pub(super) const ECMP_SEEDS: u64 = 5;
 
-/// Most connections of an alltoall that are hashed one by one, for each hash: about ten seconds for all hashes.
-const MAX_HASHED: usize = 20_000_000;
+/// Most connections of an alltoall that are hashed one by one: those of 4,096 GPUs, some seconds for all hashes.
+const MAX_HASHED: usize = 5_000_000;
 
 impl Question {
     /// Answers.
