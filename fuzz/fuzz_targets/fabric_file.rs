@@ -13,6 +13,8 @@ use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
 /// Larger fabrics take seconds, which the examples' own tests have.
 const MAX_GPUS: usize = 4096;
+/// The same of an alltoall, whose connections ECMP hashes one by one: of 4,096 GPUs it takes seconds, and more where fuzzed.
+const MAX_ALLTOALL_GPUS: usize = 1024;
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
@@ -35,6 +37,9 @@ fn expect(fabric: Fabric) {
         return;
     }
     for collective in [Collective::AllReduce, Collective::AllToAll] {
+        if collective == Collective::AllToAll && fabric.gpus() > MAX_ALLTOALL_GPUS {
+            continue;
+        }
         let question = Question::new(fabric.clone(), collective, vec![8, 1 << 30]);
         let Ok(answer) = question.answer() else { continue };
         for size in answer.dimensions.iter().flat_map(|dimension| &dimension.sizes) {
