@@ -32,6 +32,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("clos-3tier", ecmp, 99_968, "tp8,pp8,dp", AllReduce, packed),
         ("clos-3tier", ecmp, 99_968, "ep64", AllReduce, packed),
         ("clos-3tier", ecmp, 99_968, "ep64", AllToAll, packed),
+        ("clos-2tier", ecmp, 1024, "all", AllToAll, packed),
+        ("clos-2tier", ecmp, 1020, "all", AllToAll, packed),
+        ("clos-2tier", ecmp, 2048, "all", AllToAll, scattered),
+        ("clos-3tier", ecmp, 4096, "all", AllToAll, packed),
     ];
     let only: Option<usize> = std::env::args().nth(1).map(|word| word.parse()).transpose()?;
     println!(

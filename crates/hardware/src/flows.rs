@@ -8,10 +8,12 @@
 mod classes;
 mod fair;
 mod file;
+mod last;
 mod simulate;
 
 pub use classes::{Classes, classes};
 pub use file::{BadFlowFile, FlowFile, Packet, parse};
+pub use last::{Bounds, End, last};
 pub use simulate::{Change, Changed, Flow, Outcome, simulate, simulate_changing};
 
 /// Bytes per microsecond of 1 GB/s.

@@ -2,12 +2,18 @@
 //! of one direction as one trunk, which is what even spreading makes of them.
 //! Not who sends what (`forecast`).
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use busbw_core::pattern::derive_seed;
 
 use super::failure::{BadFailure, Failure};
 use super::layout::Layout;
 use super::{Fabric, Shape};
 use crate::flows::{BYTES_PER_US, Share};
+
+mod hashed;
 
 /// One end of a flow: a lane of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +57,9 @@ pub struct Built {
     names: Vec<String>,
     /// First number of the links within hosts.
     inside: usize,
+    /// By plane and two leaves, the first one's uplinks that reach the second, where something is lost: the connections of
+    /// an alltoall ask for them thousands of times.
+    reaching: RefCell<HashMap<[usize; 3], Rc<[usize]>>>,
 }
 
 impl Built {
@@ -132,7 +141,8 @@ impl Built {
         capacity.resize(begin + shape.hosts, inside * gpus * BYTES_PER_US);
         let mut names = vec![if shape.lanes.by_slot { "PCIe slot" } else { "NIC" }.to_owned()];
         names.extend(fabric.tiers.iter().map(|tier| tier.name.clone()));
-        Built { capacity, layout, balance, keeps, names, inside: begin }
+        let reaching = RefCell::default();
+        Built { capacity, layout, balance, keeps, names, inside: begin, reaching }
     }
 
     /// The links within a host: those of its GPUs together.
@@ -260,69 +270,68 @@ impl Built {
         self.keeps.get(link).is_none_or(|keeps| *keeps > 0.0)
     }
 
-    fn planes(&self, from: Port, to: Port) -> Vec<usize> {
-        let ends = |plane| {
-            [from, to].into_iter().all(|port| self.alive(self.layout.host_link(plane, port)))
-        };
-        (0..self.layout.planes).filter(|plane| ends(*plane)).collect()
+    /// Whether both ports have their link to a plane.
+    fn on_plane(&self, from: Port, to: Port, plane: usize) -> bool {
+        [from, to].into_iter().all(|port| self.alive(self.layout.host_link(plane, port)))
     }
 
-    /// Uplinks of the first leaf from which the second can be reached.
-    fn leaf_ups(&self, plane: usize, below: usize, above: usize) -> Vec<usize> {
-        let layout = &self.layout;
-        if self.keeps.is_empty() {
-            return (0..layout.leaf_up).collect();
-        }
-        let other_pod = self.pod(below) != self.pod(above);
-        let reaches = |up: &usize| {
-            let spine = up / layout.leaf_to_spine;
-            self.alive(layout.leaf_link(plane, below, *up))
-                && !self.downs(plane, above, spine).is_empty()
-                && (!other_pod || !self.spine_ups(plane, below, above, spine).is_empty())
-        };
-        (0..layout.leaf_up).filter(reaches).collect()
+    /// Whether the second leaf can be reached over an uplink of the first.
+    fn up_reaches(&self, plane: usize, below: usize, above: usize, up: usize) -> bool {
+        let spine = up / self.layout.leaf_to_spine;
+        self.alive(self.layout.leaf_link(plane, below, up))
+            && self.parallel(spine).any(|up| self.alive(self.layout.leaf_link(plane, above, up)))
+            && (self.pod(below) == self.pod(above)
+                || (0..self.layout.spine_up)
+                    .any(|up| self.core_reaches(plane, below, above, spine, up)))
     }
 
-    /// Links from a switch of the second tier down to a leaf.
-    fn downs(&self, plane: usize, leaf: usize, spine: usize) -> Vec<usize> {
+    /// Uplinks of a leaf to a switch of the second tier.
+    const fn parallel(&self, spine: usize) -> std::ops::Range<usize> {
         let each = self.layout.leaf_to_spine;
-        let links =
-            (spine * each..(spine + 1) * each).map(|up| self.layout.leaf_link(plane, leaf, up));
-        links.filter(|link| self.alive(*link)).collect()
+        spine * each..(spine + 1) * each
     }
 
-    /// Uplinks of a switch of the second tier by which the other pod can be reached.
-    fn spine_ups(&self, plane: usize, below: usize, above: usize, spine: usize) -> Vec<usize> {
-        if self.keeps.is_empty() {
-            return (0..self.layout.spine_up).collect();
-        }
+    /// Whether the other leaf's pod can be reached over an uplink of a switch of the second tier.
+    fn core_reaches(
+        &self,
+        plane: usize,
+        below: usize,
+        above: usize,
+        spine: usize,
+        up: usize,
+    ) -> bool {
         let (from, to) = (self.pod(below), self.pod(above));
-        let reaches = |up: &usize| {
-            self.alive(self.layout.spine_link(plane, from, spine, *up))
-                && !self.core_downs(plane, to, spine, *up).is_empty()
-        };
-        (0..self.layout.spine_up).filter(reaches).collect()
+        self.alive(self.layout.spine_link(plane, from, spine, up))
+            && self
+                .parallel_cores(up)
+                .any(|up| self.alive(self.layout.spine_link(plane, to, spine, up)))
     }
 
-    /// Links from the switch of the third tier at an uplink down to the same switch of another pod.
-    fn core_downs(&self, plane: usize, to: usize, spine: usize, up: usize) -> Vec<usize> {
+    /// Uplinks of a switch of the second tier to the one of the third that this uplink goes to.
+    const fn parallel_cores(&self, up: usize) -> std::ops::Range<usize> {
         let each = self.layout.spine_to_core;
         let core = up / each;
-        let links =
-            (core * each..(core + 1) * each).map(|up| self.layout.spine_link(plane, to, spine, up));
-        links.filter(|link| self.alive(*link)).collect()
+        core * each..(core + 1) * each
+    }
+
+    /// Those for which something holds; all where nothing is lost.
+    fn those(&self, all: std::ops::Range<usize>, holds: impl Fn(usize) -> bool) -> Vec<usize> {
+        all.filter(|one| self.keeps.is_empty() || holds(*one)).collect()
     }
 
     fn by_spray(&self, from: Port, to: Port, weight: f64, path: &mut Vec<Share>) -> bool {
         let (below, above) = (self.leaf(from), self.leaf(to));
         let up = |link: usize, weight| Share { link: 2 * link as u32, weight };
         let down = |link: usize, weight| Share { link: 2 * link as u32 + 1, weight };
-        let planes = self.planes(from, to);
-        let ways: Vec<(usize, Vec<usize>)> = planes
+        let ways: Vec<(usize, Vec<usize>)> = self
+            .those(0..self.layout.planes, |plane| self.on_plane(from, to, plane))
             .into_iter()
             .map(|plane| match below == above {
                 true => (plane, Vec::new()),
-                false => (plane, self.leaf_ups(plane, below, above)),
+                false => {
+                    let reaches = |up| self.up_reaches(plane, below, above, up);
+                    (plane, self.those(0..self.layout.leaf_up, reaches))
+                }
             })
             .filter(|(_, ups)| below == above || !ups.is_empty())
             .collect();
@@ -335,52 +344,25 @@ impl Built {
                 path.push(up(self.layout.leaf_link(*plane, below, leaf_up), weight));
                 let spine = leaf_up / self.layout.leaf_to_spine;
                 if self.pod(below) != self.pod(above) {
-                    let cores = self.spine_ups(*plane, below, above, spine);
+                    let reaches = |up| self.core_reaches(*plane, below, above, spine, up);
+                    let cores = self.those(0..self.layout.spine_up, reaches);
                     let weight = weight / cores.len() as f64;
                     for core in cores {
                         let pod = self.pod(below);
                         path.push(up(self.layout.spine_link(*plane, pod, spine, core), weight));
-                        let downs = self.core_downs(*plane, self.pod(above), spine, core);
+                        let link = |up| self.layout.spine_link(*plane, self.pod(above), spine, up);
+                        let downs =
+                            self.those(self.parallel_cores(core), |up| self.alive(link(up)));
                         let weight = weight / downs.len() as f64;
-                        path.extend(downs.into_iter().map(|link| down(link, weight)));
+                        path.extend(downs.into_iter().map(|up| down(link(up), weight)));
                     }
                 }
-                let downs = self.downs(*plane, above, spine);
+                let link = |up| self.layout.leaf_link(*plane, above, up);
+                let downs = self.those(self.parallel(spine), |up| self.alive(link(up)));
                 let weight = weight / downs.len() as f64;
-                path.extend(downs.into_iter().map(|link| down(link, weight)));
+                path.extend(downs.into_iter().map(|up| down(link(up), weight)));
             }
         }
         !ways.is_empty()
-    }
-
-    fn by_hash(&self, from: Port, to: Port, hash: u64, weight: f64, path: &mut Vec<Share>) -> bool {
-        let (below, above) = (self.leaf(from), self.leaf(to));
-        let choose = |among: &[usize], salt: u64| {
-            let at = derive_seed(hash, salt) % among.len().max(1) as u64;
-            among.get(at as usize).copied()
-        };
-        let planes = self.planes(from, to);
-        let Some(plane) = choose(&planes, 0) else { return false };
-        let up = |link: usize| Share { link: 2 * link as u32, weight };
-        let down = |link: usize| Share { link: 2 * link as u32 + 1, weight };
-        path.push(up(self.layout.host_link(plane, from)));
-        path.push(down(self.layout.host_link(plane, to)));
-        if below == above {
-            return true;
-        }
-        let Some(leaf_up) = choose(&self.leaf_ups(plane, below, above), 1) else { return false };
-        let spine = leaf_up / self.layout.leaf_to_spine;
-        path.push(up(self.layout.leaf_link(plane, below, leaf_up)));
-        if self.pod(below) != self.pod(above) {
-            let cores = self.spine_ups(plane, below, above, spine);
-            let Some(core) = choose(&cores, 2) else { return false };
-            path.push(up(self.layout.spine_link(plane, self.pod(below), spine, core)));
-            let downs = self.core_downs(plane, self.pod(above), spine, core);
-            let Some(link) = choose(&downs, 3) else { return false };
-            path.push(down(link));
-        }
-        let Some(link) = choose(&self.downs(plane, above, spine), 4) else { return false };
-        path.push(down(link));
-        true
     }
 }

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::{Flow, Share, classes, merge, simulate};
+use super::{Bounds, Flow, Share, classes, last, merge, simulate};
 
 fn flow(bytes: f64, links: &[u32]) -> Flow {
     Flow { bytes, path: links.iter().map(|link| Share::whole(*link)).collect(), ..Flow::default() }
@@ -34,6 +34,30 @@ fn starts_dependencies_and_latency() {
     for (at, expected) in outcome.arrival_us.iter().zip([18.0, 20.0, 30.0, 31.0]) {
         assert!((at - expected).abs() < 1e-9, "{outcome:?}");
     }
+}
+
+/// Bounds by hand: apart where flows of a link differ, the same where they are alike, infinite over a link without capacity.
+#[test]
+fn bounds_by_hand() {
+    let flows = [flow(3.0, &[0, 1]), flow(1.0, &[0]), flow(1.0, &[1]), flow(0.5, &[1])];
+    let end = simulate(&[1.0, 1.0], &flows, 0.0);
+    let bounds = |flows: &[Flow]| {
+        let mut bounds = Bounds::new(2);
+        flows.iter().for_each(|flow| bounds.add(flow.bytes, &flow.path));
+        bounds.end(&[1.0, 1.0])
+    };
+    let first = bounds(&flows);
+    // 4.5 bytes over link 1; three flows there, the largest of 3 bytes.
+    assert_eq!((first.least_us, first.most_us, first.held_by), (4.5, 9.0, Some(1)));
+    assert!(!first.is_within(0.5) && first.is_within(1.0));
+    let exact = last(&[1.0, 1.0], &flows, 0.0);
+    assert!((exact.least_us - end.end_us()).abs() < 1e-9 && exact.is_within(0.0), "{exact:?}");
+    // As large as each other: the link of two flows decides, whatever else they cross.
+    let alike = [flow(2.0, &[0, 1]), flow(2.0, &[0])];
+    let both = bounds(&alike);
+    assert_eq!((both.least_us, both.most_us, both.held_by), (4.0, 4.0, Some(0)));
+    assert!(last(&[0.0, 1.0], &alike, 0.0).least_us.is_infinite());
+    assert_eq!(last(&[], &[], 0.0).least_us, 0.0);
 }
 
 #[test]
@@ -111,6 +135,25 @@ proptest! {
         let row: f64 = flows.iter().map(|flow| flow.path.iter()
             .map(|share| flow.bytes * share.weight / capacity[share.link as usize]).fold(0.0, f64::max)).sum();
         prop_assert!(end <= (row + 0.5) * (1.0 + 1e-9), "{} {}", end, row);
+    }
+
+    /// The last end without the others is that of the simulation, and bounds hold it, however coarse.
+    #[test]
+    fn the_last_end_is_the_simulated_one(
+        (capacity, mut flows) in networks(), tolerance in prop::sample::select(vec![0.0, 0.01, 0.3]),
+    ) {
+        flows.iter_mut().for_each(|flow| flow.start_us = 0.0);
+        let end = simulate(&capacity, &flows, 0.0).end_us();
+        let exact = last(&capacity, &flows, 0.0);
+        prop_assert!((exact.least_us / end - 1.0).abs() < 1e-9, "{:?} {}", exact, end);
+        prop_assert!(exact.is_within(0.0), "{:?}", exact);
+        let coarse = last(&capacity, &flows, tolerance);
+        prop_assert!(coarse.is_within(tolerance), "{:?}", coarse);
+        prop_assert!(coarse.least_us <= end * (1.0 + 1e-9) && end <= coarse.most_us * (1.0 + 1e-9), "{:?} {}", coarse, end);
+        let mut bounds = Bounds::new(capacity.len());
+        flows.iter().for_each(|flow| bounds.add(flow.bytes, &flow.path));
+        let bounds = bounds.end(&capacity);
+        prop_assert!(bounds.least_us <= end * (1.0 + 1e-9) && end <= bounds.most_us * (1.0 + 1e-9), "{:?} {}", bounds, end);
     }
 
     /// Times are those of bytes twice as many, twice as long, where all start at once.

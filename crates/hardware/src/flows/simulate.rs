@@ -91,7 +91,7 @@ impl Ord for Time {
 }
 
 /// Ends within this share of the time that has passed are one event: rounding of floats.
-const SAME_TIME_SHARE: f64 = 1e-12;
+pub(super) const SAME_TIME_SHARE: f64 = 1e-12;
 
 /// Simulates flows over links of `capacity` (bytes per microsecond). `tolerance` is the share of its remaining time by which a
 /// flow may end too early, so that flows that end nearly together end in one event: 0 is exact.

@@ -9,30 +9,38 @@ use super::groups::{Group, Member};
 use super::pipelines::towards;
 use super::wave::Place;
 use crate::fabric::Port;
-use crate::flows::{Flow, Share, merge};
+use crate::flows::Share;
 
-/// A flow for every pair of hosts and lane of the receiver. `None` where a host is cut off.
-pub fn by_pairs(
-    place: &Place<'_>,
-    groups: &[Group],
-    size: f64,
-    flows: &mut Vec<Flow>,
-) -> Option<()> {
+/// Bytes and path of a flow, whose links may be named several times.
+pub type Each<'a> = dyn FnMut(f64, &[Share]) + 'a;
+
+/// A flow for every pair of hosts and lane of the receiver, one at a time: of thousands of hosts they are too many to be kept.
+/// `None` where a host is cut off.
+pub fn by_pairs(place: &Place<'_>, groups: &[Group], size: f64, each: &mut Each<'_>) -> Option<()> {
+    let mut path = Vec::new();
     for (key, group) in groups.iter().enumerate() {
         for from in &group.members {
-            flows.extend(within(place, group, from, size));
+            within(place, group, from, size, each);
             for to in group.members.iter().filter(|to| to.host != from.host) {
                 for (own, lane, bytes) in lanes(place, group, from, to, size) {
-                    let mut path = Vec::new();
+                    path.clear();
                     let (a, b) = (port(from, own), port(to, lane));
                     place.built.cross(a, b, key as u64, 1.0, &mut path).then_some(())?;
-                    merge(&mut path);
-                    flows.push(Flow { bytes, path, ..Flow::default() });
+                    each(bytes, &path);
                 }
             }
         }
     }
     Some(())
+}
+
+/// How many flows `by_pairs` makes between hosts.
+pub fn pairs(groups: &[Group]) -> usize {
+    let of = |group: &Group| {
+        let lanes: usize = group.members.iter().map(|member| member.lanes.len()).sum();
+        lanes * group.members.len().saturating_sub(1)
+    };
+    groups.iter().map(of).fold(0, usize::saturating_add)
 }
 
 fn port(member: &Member, lane: u16) -> Port {
@@ -59,13 +67,20 @@ fn lanes(
 }
 
 /// What ranks of one host send each other, and what they pass to the GPU of the receiver's lane.
-pub(super) fn within(place: &Place<'_>, group: &Group, member: &Member, size: f64) -> Option<Flow> {
+pub(super) fn within(
+    place: &Place<'_>,
+    group: &Group,
+    member: &Member,
+    size: f64,
+    each: &mut Each<'_>,
+) {
     let (n, here) = (group.ranks as f64, member.gpus.len() as f64);
     let passed = if member.lanes.len() > 1 { (n - here) * (here - 1.0) / here } else { 0.0 };
     let bytes = size / n * here * (here - 1.0 + passed);
     let weight = place.inside_weight(member.host);
-    let path = vec![Share { link: place.built.inside(member.host), weight }];
-    (bytes > 0.0).then(|| Flow { bytes, path, ..Flow::default() })
+    if bytes > 0.0 {
+        each(bytes, &[Share { link: place.built.inside(member.host), weight }]);
+    }
 }
 
 /// Hosts that are alike in a block, blocks that are alike in a pod, pods that are alike.
@@ -83,14 +98,14 @@ pub fn by_classes(
     place: &Place<'_>,
     groups: &[Group],
     size: f64,
-    flows: &mut Vec<Flow>,
+    each: &mut Each<'_>,
 ) -> Option<()> {
     let classes = alike(place, groups);
     for (group, alike) in groups.iter().zip(&classes) {
         for from in alike {
-            flows.extend(within(place, group, from.member, size));
+            within(place, group, from.member, size, each);
             for to in alike {
-                between(place, group, from, to, size, flows)?;
+                between(place, group, from, to, size, each)?;
             }
         }
     }
@@ -103,7 +118,7 @@ fn between(
     from: &Alike<'_>,
     to: &Alike<'_>,
     size: f64,
-    flows: &mut Vec<Flow>,
+    each: &mut Each<'_>,
 ) -> Option<()> {
     let same_pod = from.pod.0 == to.pod.0;
     let same_block = same_pod && from.block.0 == to.block.0;
@@ -123,7 +138,7 @@ fn between(
         for (own, lane, bytes) in lanes(place, group, from.member, to.member, size) {
             let (a, b) = (port(from.member, own), port(to.member, lane));
             let path = trunks(place, turn, (a, peers as f64, from), (b, sources as f64, to))?;
-            flows.push(Flow { bytes, path, ..Flow::default() });
+            each(bytes, &path);
         }
     }
     Some(())
@@ -148,9 +163,7 @@ fn trunks(place: &Place<'_>, turn: usize, from: End<'_>, to: End<'_>) -> Option<
         }
     }
     let whole = |share: &Share| place.built.capacity[share.link as usize] > 0.0;
-    let whole = path.iter().all(whole);
-    merge(&mut path);
-    whole.then_some(path)
+    path.iter().all(whole).then_some(path)
 }
 
 /// For every group, the classes of its hosts.

@@ -7,10 +7,11 @@ use std::collections::btree_map::Entry;
 use busbw_core::Collective;
 use serde::Serialize;
 
+use super::alltoall;
 use super::groups::{self, Group};
 use super::job::Job;
 use super::question::{Question, Unanswerable};
-use super::wave::{Place, Wave, Way};
+use super::wave::{self, Place, Wave, Way};
 use crate::fabric::{Balance, Built, Routing, Shape};
 use crate::flows::BYTES_PER_US;
 use crate::limits::{self, Algorithm, RankPlacement, Resource};
@@ -71,8 +72,8 @@ const HELD_SHARE: f64 = 0.005;
 /// Seeds of the hash that are tried: the median is expected, best and worst are the range.
 pub(super) const ECMP_SEEDS: u64 = 5;
 
-/// Most host pairs of alltoall that are hashed one by one.
-const MAX_HASHED_PAIRS: usize = 20_000;
+/// Most connections of an alltoall that are hashed one by one: those of 4,096 GPUs, some seconds for all hashes.
+const MAX_HASHED: usize = 5_000_000;
 
 impl Question {
     /// Answers.
@@ -243,12 +244,16 @@ impl Asked<'_> {
         let even = self.wave(groups, way, Balance::Trunks)?;
         let hashed = self.hashed(groups, way);
         if hashed == Hashed::TooMany {
-            self.note(
-                "ECMP: alltoall of so many pairs is taken as spread evenly; collisions are not in the range",
-            );
+            self.note(format!(
+                "ECMP: {} connections of alltoall are more than the {MAX_HASHED} that are hashed one by one, and are taken as \
+                 spread evenly; collisions are not in the range. Fewer GPUs or smaller groups (such as ep64) are hashed",
+                self.connections(groups)
+            ));
         }
         if hashed != Hashed::Yes {
-            return Ok(Spread { us_per_byte: [even.us_per_byte; 3], held_by: even.held_by });
+            self.note_bounds(std::slice::from_ref(&even));
+            let us_per_byte = [even.us_per_byte, even.us_per_byte, even.most_us_per_byte];
+            return Ok(Spread { us_per_byte, held_by: even.held_by });
         }
         let mut waves = Vec::new();
         for seed in 0..ECMP_SEEDS {
@@ -271,7 +276,27 @@ impl Asked<'_> {
             true => format!("{} (ECMP collisions)", waves[middle].held_by),
             false => even.held_by,
         };
-        Ok(Spread { us_per_byte: [of(0), of(middle), of(waves.len() - 1)], held_by })
+        self.note_bounds(&waves);
+        let most = waves.iter().map(|wave| wave.most_us_per_byte).fold(0.0, f64::max);
+        Ok(Spread { us_per_byte: [of(0), of(middle), most], held_by })
+    }
+
+    /// Says so where flows were too many to be simulated to the end.
+    fn note_bounds(&mut self, waves: &[Wave]) {
+        let share = |wave: &Wave| wave.most_us_per_byte / wave.us_per_byte - 1.0;
+        let widest = waves.iter().map(share).fold(0.0, f64::max);
+        if widest > wave::TOLERANCE_SHARE * 1.001 {
+            self.note(format!(
+                "bounds: ranks are spread unevenly over so many hosts that their flows were not simulated to the end; their bytes \
+                 take what is expected, or up to {:.1} % longer, which is in the range",
+                widest * 100.0
+            ));
+        }
+    }
+
+    /// Connections of an alltoall that are hashed.
+    fn connections(&self, groups: &[Group]) -> usize {
+        alltoall::pairs(groups).saturating_mul(self.question.connections)
     }
 
     /// Whether connections of a way are hashed onto links one by one.
@@ -279,10 +304,9 @@ impl Asked<'_> {
         let several = groups.iter().any(|group| group.members.len() > 1);
         let hashed =
             self.question.fabric.routing == Routing::Ecmp && self.shape.leaf_up > 0 && several;
-        let pairs: usize = groups.iter().map(|group| group.members.len().pow(2)).sum();
         let crowd = way == Way::Direct && self.question.collective == Collective::AllToAll;
         match hashed {
-            true if crowd && pairs > MAX_HASHED_PAIRS => Hashed::TooMany,
+            true if crowd && self.connections(groups) > MAX_HASHED => Hashed::TooMany,
             true => Hashed::Yes,
             false => Hashed::No,
         }

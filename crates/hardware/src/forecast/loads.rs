@@ -6,7 +6,7 @@ use busbw_core::Collective;
 use super::alltoall;
 use super::groups::{Group, Member};
 use super::wave::{self, Place, Way};
-use crate::fabric::Port;
+use crate::fabric::{Balance, Port};
 use crate::flows::Flow;
 
 /// Bytes of links.
@@ -44,15 +44,27 @@ impl Loads {
         if pairs > MAX_PAIRS {
             return None;
         }
-        let mut flows = Vec::new();
-        alltoall::by_pairs(place, groups, 1.0, &mut flows)?;
-        Some(Loads::of_flows(place, &flows))
+        Some(Loads::of_flows(place, &wave::by_pairs(place, groups, 1.0)?))
     }
 
     /// Microseconds a byte of the busiest link: no wave is faster.
     pub fn us_per_byte(&self, capacity: &[f64]) -> f64 {
         let times = self.bytes.iter().zip(capacity).filter(|(bytes, _)| **bytes > 0.0);
         times.map(|(bytes, rate)| bytes / rate).fold(0.0, f64::max)
+    }
+
+    /// The link that is busy for the longest, the first of several.
+    pub fn busiest(&self, capacity: &[f64]) -> Option<u32> {
+        let most = self.us_per_byte(capacity) * (1.0 - 1e-9);
+        let mut links = self.bytes.iter().zip(capacity);
+        let busiest = links.position(|(bytes, rate)| *bytes > 0.0 && bytes / rate >= most);
+        busiest.map(|link| link as u32)
+    }
+
+    /// The loads of an alltoall over trunks, where its ranks are spread evenly and the busiest link alone decides the time.
+    pub fn of_level_alltoall(place: &Place<'_>, groups: &[Group]) -> Option<Loads> {
+        let even = place.balance == Balance::Trunks && groups.iter().all(|one| even(place, one));
+        even.then(|| Loads::of_even_alltoall(place, groups)).filter(|loads| loads.level)
     }
 
     fn of_flows(place: &Place<'_>, flows: &[Flow]) -> Loads {
@@ -105,11 +117,10 @@ impl Loads {
                 }
             }
             for member in &group.members {
-                if let Some(flow) = alltoall::within(place, group, member, 1.0) {
-                    for share in &flow.path {
-                        bytes[share.link as usize] += flow.bytes * share.weight;
-                    }
-                }
+                alltoall::within(place, group, member, 1.0, &mut |carried, path| {
+                    path.iter()
+                        .for_each(|share| bytes[share.link as usize] += carried * share.weight);
+                });
             }
         }
         Loads { bytes, level: alike(flows.into_iter()) }

@@ -1,4 +1,4 @@
-//! Classes against single links: by trunks and classes of alike hosts, and by every link and pair, times are the same.
+//! Classes against single links, by trunks and by every link and pair, and sums against simulations: times are the same.
 //! Not closed forms (`closed_forms`).
 
 use busbw_core::Collective;
@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::groups::{self, Group, Placement};
 use super::job::Job;
-use super::wave::{self, Place, Way};
+use super::wave::{self, Place, Wave, Way};
 use crate::fabric::{Balance, Built, Fabric, Failure, Shape, file};
-use crate::flows::{classes, simulate};
+use crate::flows::{Bounds, classes, simulate};
 
 /// A small fabric of hosts with four GPUs and NICs.
 pub(super) fn small(hosts: usize, rails: usize, planes: usize, tiers: usize, ratio: f64) -> Fabric {
@@ -50,6 +50,25 @@ fn end(
     }
 }
 
+/// Holds a wave, mostly added up, against the simulation of its flows one by one.
+fn held(
+    fabric: &Fabric,
+    failures: &[Failure],
+    balance: Balance,
+    way: (Collective, Way),
+    groups: &[Group],
+) {
+    let single = end(fabric, failures, balance, way, groups, false);
+    let shape = Shape::of(fabric).expect("built");
+    let built = Built::new(fabric, &shape, failures, balance, 450.0).expect("its own failures");
+    let place = Place::new(&built, balance, &shape, fabric.gpus_per_host(), groups);
+    let wave = Wave::of(&place, way.0, way.1, groups);
+    let whole = wave.us_per_byte * 1e9;
+    let same = whole == single || (whole / single - 1.0).abs() < 1e-9;
+    assert!(same, "{way:?} {balance:?}: {whole}, flow by flow {single}");
+    assert!(wave.most_us_per_byte <= wave.us_per_byte * (1.0 + 1e-9) || single.is_infinite());
+}
+
 const WAYS: [(Collective, Way); 7] = [
     (Collective::AllReduce, Way::Ring),
     (Collective::Broadcast, Way::Ring),
@@ -59,6 +78,67 @@ const WAYS: [(Collective, Way); 7] = [
     (Collective::AllToAll, Way::Direct),
     (Collective::SendRecv, Way::Direct),
 ];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Any number of ranks, so that hosts are filled unevenly, any way of balancing, and failures.
+    #[test]
+    fn what_is_added_up_is_what_is_simulated(
+        hosts in 5usize..13, rails in prop::sample::select(vec![1usize, 2, 4]), planes in 1usize..3,
+        tiers in 2usize..4, ratio in prop::sample::select(vec![1.0, 2.0, 5.0]), gpus in 2usize..18,
+        seed in 0u64..1000, placed in 0usize..3, job in 0usize..4, which in 0usize..2 * WAYS.len(), balance in 0usize..3,
+        failure in prop::sample::select(vec!["", "link:leaf", "link:leaf*3", "switch:spine", "link:leaf@0.5", "link:host@0.25"]),
+    ) {
+        let fabric = small(hosts, rails, planes, tiers, ratio);
+        let shape = Shape::of(&fabric).expect("built");
+        let failures: Vec<Failure> = match failure {
+            "" => Vec::new(),
+            failure => vec![format!("{failure}~{seed}").parse().expect("a failure")],
+        };
+        let balance = [Balance::Trunks, Balance::Spray, Balance::Ecmp { seed, connections: 2 }][balance];
+        let placement = [Placement::Packed, Placement::Scattered(seed), Placement::ByRail][placed];
+        let size = [gpus, 3, 6, 5][job].min(gpus);
+        let job: Job = format!("ep{size}").parse().expect("a job");
+        let gpus = gpus / size * size;
+        let job = job.fill(gpus).expect("divides");
+        let groups = groups::place(&fabric, &shape.lanes, placement, gpus, &job.groups(0, gpus));
+        // Half of all are alltoall.
+        let way = WAYS.get(which).copied().unwrap_or((Collective::AllToAll, Way::Direct));
+        held(&fabric, &failures, balance, way, &groups);
+    }
+}
+
+/// More hosts, whose bounds differ: a last host with half of its GPUs, and one with one GPU less on many.
+#[test]
+fn unevenly_filled_hosts_are_simulated_where_bounds_differ() {
+    let fabric = small(24, 1, 1, 2, 2.0);
+    let shape = Shape::of(&fabric).expect("built");
+    let all = (Collective::AllToAll, Way::Direct);
+    let mut apart = 0;
+    for (placement, gpus) in
+        [(Placement::Packed, 94), (Placement::ByRail, 84), (Placement::Scattered(2), 61)]
+    {
+        let groups = groups::place(&fabric, &shape.lanes, placement, gpus, &[(0..gpus).collect()]);
+        for seed in 0..6 {
+            let balance = Balance::Ecmp { seed, connections: 2 };
+            held(&fabric, &[], balance, all, &groups);
+            let built = Built::new(&fabric, &shape, &[], balance, 450.0).expect("whole");
+            let place = Place::new(&built, balance, &shape, 4, &groups);
+            let flows = wave::flows(&place, all.0, all.1, &groups, 1e9).expect("whole");
+            let mut bounds = Bounds::new(built.capacity.len());
+            flows.iter().for_each(|flow| bounds.add(flow.bytes, &flow.path));
+            let (bounds, end) =
+                (bounds.end(&built.capacity), simulate(&built.capacity, &flows, 0.0).end_us());
+            assert!(
+                bounds.least_us <= end * (1.0 + 1e-9) && end <= bounds.most_us * (1.0 + 1e-9),
+                "{bounds:?} {end}"
+            );
+            apart += usize::from(!bounds.is_within(1e-3));
+        }
+    }
+    assert!(apart > 3, "{apart} of 18 cases: too few were simulated at all");
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]

@@ -3,10 +3,12 @@
 
 use busbw_core::Collective;
 
+use super::alltoall::{self, Each};
 use super::groups::{self, Group};
-use super::{alltoall, pipelines};
+use super::loads::Loads;
+use super::pipelines;
 use crate::fabric::{Balance, Built};
-use crate::flows::{Flow, classes, simulate};
+use crate::flows::{Bounds, End, Flow, Share, classes, last, merge};
 
 /// How bytes are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,25 +25,28 @@ pub enum Way {
     Direct,
 }
 
-/// The flows of groups, and what they took.
+/// What the flows of groups took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wave {
     /// Microseconds for each byte of the size column; infinite where a host is cut off.
     pub us_per_byte: f64,
+    /// The most that it can be, where flows were too many to be simulated to the end; else the same.
+    pub most_us_per_byte: f64,
     /// What held the last flow back; empty without flows.
     pub held_by: String,
-    /// Flows, and classes of them that were simulated.
-    pub flows: [usize; 2],
 }
 
 /// Bytes of the size column of a simulation: large, so that rounding does not matter.
 const SIZE_BYTES: f64 = 1e9;
 
-/// Flows that end within this share of their time end together, where there are more than `EXACT_CLASSES`.
-const TOLERANCE_SHARE: f64 = 0.005;
+/// The time may be too short by this share, where there are more than `EXACT_CLASSES`.
+pub const TOLERANCE_SHARE: f64 = 0.005;
 
 /// See `TOLERANCE_SHARE`.
 const EXACT_CLASSES: usize = 2000;
+
+/// Most flows of an alltoall that are kept, to be simulated: about 300 MiB.
+const MAX_KEPT: usize = 1_000_000;
 
 /// What a wave needs to know of the place.
 pub struct Place<'a> {
@@ -88,10 +93,9 @@ pub fn flows(
         Way::Direct if collective == Collective::SendRecv => {
             pipelines::to_next(place, groups, size, &mut flows)?;
         }
-        Way::Direct if place.balance == Balance::Trunks => {
-            alltoall::by_classes(place, groups, size, &mut flows)?;
-        }
-        Way::Direct => alltoall::by_pairs(place, groups, size, &mut flows)?,
+        Way::Direct => exchange(place, groups, size, &mut |bytes, path| {
+            flows.push(kept(bytes, path));
+        })?,
         _ => {
             for (at, group) in groups.iter().enumerate() {
                 pipelines::of_group(place, collective, way, group, at as u64, size, &mut flows)?;
@@ -101,32 +105,80 @@ pub fn flows(
     Some(flows)
 }
 
+fn kept(bytes: f64, path: &[Share]) -> Flow {
+    let mut path = path.to_vec();
+    merge(&mut path);
+    Flow { bytes, path, ..Flow::default() }
+}
+
+/// The flows of an alltoall, pair by pair, whatever is alike.
+pub(super) fn by_pairs(place: &Place<'_>, groups: &[Group], size: f64) -> Option<Vec<Flow>> {
+    let mut flows = Vec::new();
+    alltoall::by_pairs(place, groups, size, &mut |bytes, path| flows.push(kept(bytes, path)))?;
+    Some(flows)
+}
+
+/// The flows of an alltoall, one at a time.
+fn exchange(place: &Place<'_>, groups: &[Group], size: f64, each: &mut Each<'_>) -> Option<()> {
+    match place.balance {
+        Balance::Trunks => alltoall::by_classes(place, groups, size, each),
+        _ => alltoall::by_pairs(place, groups, size, each),
+    }
+}
+
 impl Wave {
-    /// Simulates the flows of a collective among groups that start together.
+    /// How long the flows of a collective among groups take that start together.
     pub fn of(place: &Place<'_>, collective: Collective, way: Way, groups: &[Group]) -> Wave {
-        let Some(flows) = flows(place, collective, way, groups, SIZE_BYTES) else {
+        let end = match way {
+            Way::Direct if collective == Collective::AllToAll => of_alltoall(place, groups),
+            _ => flows(place, collective, way, groups, SIZE_BYTES)
+                .map(|flows| of_flows(place, &flows)),
+        };
+        let Some(End { least_us, most_us, held_by }) = end else {
             return Wave {
                 us_per_byte: f64::INFINITY,
+                most_us_per_byte: f64::INFINITY,
                 held_by: "a host that is cut off".to_owned(),
-                flows: [0; 2],
             };
         };
-        Wave::of_flows(place, &flows)
-    }
-
-    fn of_flows(place: &Place<'_>, flows: &[Flow]) -> Wave {
-        let merged = classes(&place.built.capacity, flows);
-        let count = merged.flows.len();
-        let tolerance = if count > EXACT_CLASSES { TOLERANCE_SHARE } else { 0.0 };
-        // Classes renumber links, from the fewest that matter.
-        let outcome = simulate(&merged.capacity, &merged.flows, tolerance);
-        let held_by = outcome.last().and_then(|last| outcome.held_by[last]);
         Wave {
-            us_per_byte: outcome.end_us() / SIZE_BYTES,
-            held_by: held_by
-                .map(|link| place.built.name(merged.a_link[link as usize]))
-                .unwrap_or_default(),
-            flows: [flows.len(), count],
+            us_per_byte: least_us / SIZE_BYTES,
+            most_us_per_byte: most_us / SIZE_BYTES,
+            held_by: held_by.map(|link| place.built.name(link)).unwrap_or_default(),
         }
     }
+}
+
+/// Flows are added up first, and kept only where that does not decide.
+fn of_alltoall(place: &Place<'_>, groups: &[Group]) -> Option<End> {
+    let capacity = &place.built.capacity;
+    if let Some(loads) = Loads::of_level_alltoall(place, groups) {
+        let us = loads.us_per_byte(capacity) * SIZE_BYTES;
+        let end = End { least_us: us, most_us: us, held_by: loads.busiest(capacity) };
+        return us.is_finite().then_some(end);
+    }
+    let mut bounds = Bounds::new(capacity.len());
+    exchange(place, groups, SIZE_BYTES, &mut |bytes, path| bounds.add(bytes, path))?;
+    let end = bounds.end(capacity);
+    if end.is_within(0.0) || bounds.flows() > MAX_KEPT {
+        return Some(end);
+    }
+    let mut flows = Vec::with_capacity(bounds.flows());
+    exchange(place, groups, SIZE_BYTES, &mut |bytes, path| flows.push(kept(bytes, path)))?;
+    Some(simulated(place, &flows))
+}
+
+fn of_flows(place: &Place<'_>, flows: &[Flow]) -> End {
+    let mut bounds = Bounds::new(place.built.capacity.len());
+    flows.iter().for_each(|flow| bounds.add(flow.bytes, &flow.path));
+    let end = bounds.end(&place.built.capacity);
+    if end.is_within(0.0) { end } else { simulated(place, flows) }
+}
+
+fn simulated(place: &Place<'_>, flows: &[Flow]) -> End {
+    let merged = classes(&place.built.capacity, flows);
+    let tolerance = if merged.flows.len() > EXACT_CLASSES { TOLERANCE_SHARE } else { 0.0 };
+    let end = last(&merged.capacity, &merged.flows, tolerance);
+    // Classes renumber links, from the fewest that matter.
+    End { held_by: end.held_by.map(|link| merged.a_link[link as usize]), ..end }
 }

@@ -1,11 +1,12 @@
 //! The answer where hashes choose the links, or unequal flows share them: every number of failures is simulated.
 //! Not where it can be counted (`exact`).
 
+use busbw_core::Collective;
 use busbw_stats::random::Random;
 
-use super::super::Unanswerable;
 use super::super::answer::ECMP_SEEDS;
 use super::super::wave::{Place, Wave};
+use super::super::{Unanswerable, alltoall};
 use super::chance::Chance;
 use super::parts::{Affected, Dimension};
 use super::{Beyond, Method, Most, Row, Tolerance, steps};
@@ -108,8 +109,13 @@ struct Left {
 }
 
 impl Simulated<'_> {
-    /// Shares of links on the paths of one simulation, about.
+    /// Shares of links on the paths of one simulation, about; of an alltoall its connections, which are only added up.
     fn shares(&self) -> usize {
+        let Affected { question, .. } = self.affected;
+        if question.collective == Collective::AllToAll {
+            let pairs = self.affected.dimensions.iter().map(|one| alltoall::pairs(&one.members));
+            return pairs.fold(1, usize::saturating_add).saturating_mul(question.connections);
+        }
         let hosts: usize = self
             .affected
             .dimensions
@@ -119,7 +125,7 @@ impl Simulated<'_> {
                 group.members.len() * group.members.first().map_or(1, |one| one.lanes.len())
             })
             .sum();
-        (hosts * self.affected.question.connections * 8).max(1)
+        (hosts * question.connections * 8).max(1)
     }
 
     fn lost(&self, failed: &[usize]) -> Lost {

@@ -208,8 +208,7 @@ fn alltoall_by_classes_and_by_pairs() {
         let place =
             Place::new(&built, Balance::Trunks, &shape, question.fabric.gpus_per_host(), &groups);
         let loads = Loads::of(&place, Collective::AllToAll, Way::Direct, &groups).expect("counted");
-        let mut flows = Vec::new();
-        super::super::alltoall::by_pairs(&place, &groups, 1.0, &mut flows).expect("whole");
+        let flows = super::super::wave::by_pairs(&place, &groups, 1.0).expect("whole");
         let mut bytes = vec![0.0; built.capacity.len()];
         for flow in &flows {
             flow.path
