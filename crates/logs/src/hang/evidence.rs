@@ -208,6 +208,21 @@ impl Evidence {
         at
     }
 
+    /// A process of which nothing is known but that it is there.
+    pub(super) fn of_nobody(&mut self) -> usize {
+        self.add(Process::default())
+    }
+
+    /// The process of this number on a host, if one said so.
+    pub(super) fn known_pid(&self, host: &str, pid: u32) -> Option<usize> {
+        self.by_pid.get(&(host.to_owned(), pid)).copied()
+    }
+
+    /// The process of this rank of the job, if one said so.
+    pub(super) fn known_rank(&self, rank: u32) -> Option<usize> {
+        self.by_rank.get(&rank).copied()
+    }
+
     /// The process that is rank `rank` of the communicator `hash` of NCCL, if one said so.
     pub(super) fn of_member(&self, hash: &str, rank: u32) -> Option<usize> {
         self.by_member.get(&(hash.to_owned(), rank)).copied()
