@@ -10,6 +10,7 @@ mod log;
 mod ras;
 mod reader;
 mod recorder;
+mod same;
 mod watch;
 
 pub use evidence::{Call, Condition, Evidence, Group, Member, Message, Process, Progress, Source};

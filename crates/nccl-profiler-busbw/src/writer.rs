@@ -8,7 +8,8 @@ mod settled;
 mod tick;
 
 use std::{
-    io,
+    fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -142,6 +143,8 @@ pub(crate) fn start(
         busbw: env!("CARGO_PKG_VERSION").to_owned(),
         host,
         pid,
+        boot: boot(),
+        pid_namespace: fs::metadata("/proc/self/ns/pid").ok().map(|about| about.ino()),
         job: setting.job,
         rank: setting.rank,
         began: nanoseconds(began),
@@ -159,6 +162,12 @@ pub(crate) fn start(
     })
     .map_err(Failure::Thread)?;
     Ok(path)
+}
+
+/// The host's boot.
+fn boot() -> Option<String> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// ns since 1970.
@@ -195,6 +204,7 @@ fn run(output: Output, memory: &'static Memory, orders: &'static Orders) {
                 writer.woke_late(now.saturating_duration_since(due));
             }
             writer.collect();
+            writer.introduce()?;
             match woken {
                 Woken::End => return writer.end(),
                 Woken::Finish(number) => {

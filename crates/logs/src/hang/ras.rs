@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use busbw_library_logs::ras::{RasCommunicator, RasReport};
 
 use super::evidence::{Condition, Evidence, Group, Member, Process, Progress, Source};
-use super::watch::hash;
+use super::same::hash;
 
 /// What is known of the reports so far: the second one of a job shows whether it goes on.
 #[derive(Debug, Default)]
@@ -81,6 +81,7 @@ impl Reports {
                 id: id.clone(),
                 ranks: Some(one.size).filter(|size| *size > 0),
                 members,
+                communicator: before.unwrap_or(evidence.groups.len()),
                 progressed,
             };
             match before.and_then(|at| evidence.groups.get_mut(at)) {
