@@ -14,6 +14,7 @@ mod same;
 mod watch;
 
 pub use evidence::{Call, Condition, Evidence, Group, Member, Message, Process, Progress, Source};
+pub use ras::BY_RAS;
 pub use reader::{EvidenceError, Reader, is_evidence};
 
 #[cfg(test)]

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 
 use busbw_core::finding::Confidence;
-use busbw_logs::hang::{Condition, Evidence, Source};
+use busbw_logs::hang::{BY_RAS, Condition, Evidence, Source};
 
-use super::assess::{Stuck, What, Who};
+use super::assess::{Stuck, Who};
 use super::chain::End;
+use super::mismatch::{Differing, What};
 use super::report::{Blamed, HangReport, MAX_LISTED, Verdict, said};
 use super::words::{call, calls, lower, named, waited};
 
@@ -34,7 +35,7 @@ impl Case<'_> {
             report.ranks = self.who.iter().take(MAX_LISTED).map(|who| self.blamed(who)).collect();
         }
         match self.end {
-            End::Differs => self.differs(report),
+            End::Differs | End::Differed => self.differs(report),
             End::Died | End::Stopped => self.gone(report),
             End::NeverCame => self.never_came(report),
             End::Silent => self.silent(report),
@@ -160,12 +161,41 @@ impl Case<'_> {
                 sides.join(", ")
             ),
         };
+        if here.is_over {
+            report.sentence.push(' ');
+            report.sentence.push_str(&self.afterwards(here));
+        }
+        let ras = self.evidence.groups.get(here.group).is_some_and(|one| one.source == Source::Ras);
+        if ras {
+            report.missing.push("in which call: RAS counts what was launched; dumps of PyTorch's flight recorder or files of busbw's profiler tell".to_owned());
+        }
+        if differing.later > 0 {
+            let text =
+                format!("they differ so in {} behind it, too", calls(differing.later as u64));
+            report.evidence.push(text);
+        }
         for (who, made) in differing.calls.iter().take(4) {
             if let Some(place) = &made.place {
                 report.evidence.push(format!("{} called it at {place}", lower(&self.names([who]))));
             }
         }
         report.remedy = Some("let every rank call the same collectives in the same order with the same sizes: branches and uneven data are the usual reasons".to_owned());
+    }
+
+    /// What came of a call in which ranks differ and that ended.
+    fn afterwards(&self, here: &Stuck) -> String {
+        let of = |one: &Stuck| self.evidence.groups.get(one.group).map(|group| group.communicator);
+        let waits = |one: &&&Stuck| !one.is_over && !one.is_message && of(one) == of(here);
+        match self.stuck.iter().find(waits) {
+            Some(later) => format!(
+                "That call ended all the same, and its result is wrong; {} now wait{} in {}.",
+                lower(&self.names(&later.waiting)),
+                waited(later.call.waited_ms),
+                call(&later.call)
+            ),
+            None => "That call ended all the same: nobody waits in it, and its result is wrong."
+                .to_owned(),
+        }
     }
 
     fn gone(&self, report: &mut HangReport) {
@@ -179,9 +209,11 @@ impl Case<'_> {
                 _ => None,
             })
             .collect();
-        // An answer that does not come may be the network's.
-        let by_ras = how.iter().all(|how| how.contains("RAS"));
-        report.confidence = Some(if by_ras { Confidence::Likely } else { Confidence::Certain });
+        // An answer that does not come may be the network's, and another host may have this one's name.
+        let by_ras = how.iter().all(|how| how.starts_with(BY_RAS));
+        let is_sure =
+            !how.iter().all(|how| how.starts_with(BY_RAS) || how.contains("that has this name"));
+        report.confidence = Some(if is_sure { Confidence::Certain } else { Confidence::Likely });
         let one = self.who.len() == 1;
         let verb = match (died, by_ras, one) {
             (true, _, true) => "is gone",
@@ -355,6 +387,32 @@ impl Case<'_> {
         });
     }
 
+    /// A call that ended and in which ranks differ.
+    fn mismatch_before(&self) -> Option<(&Stuck, &Differing)> {
+        let before = self.stuck.iter().find(|one| one.is_over)?;
+        Some((before, before.differing.as_ref()?))
+    }
+
+    /// Who else tells of the communicator.
+    fn other_sources(&self, report: &mut HangReport) {
+        let Some(here) =
+            self.here.and_then(|one| Some((one.group, self.evidence.groups.get(one.group)?)))
+        else {
+            return;
+        };
+        let others: Vec<String> = self
+            .evidence
+            .groups
+            .iter()
+            .enumerate()
+            .filter(|(at, one)| *at != here.0 && one.communicator == here.1.communicator)
+            .map(|(_, one)| format!("{} of {}", one.name, one.source.name()))
+            .collect();
+        if !others.is_empty() {
+            report.evidence.push(format!("it is {}", others.join(" and ")));
+        }
+    }
+
     /// What holds for every verdict.
     fn common(&self, report: &mut HangReport) {
         if let Some(place) = self.here.and_then(|one| one.call.place.as_ref()) {
@@ -369,7 +427,20 @@ impl Case<'_> {
                 report.missing.push(format!("the files of {}", lower(&self.names(others))));
             }
         }
-        let others = self.stuck.len().saturating_sub(1);
+        self.other_sources(report);
+        if !matches!(self.end, End::Differs | End::Differed)
+            && let Some((before, differing)) = self.mismatch_before()
+        {
+            report.evidence.push(format!(
+                "before that, {} came to call number {} of {} with other arguments than the others",
+                lower(&self.names(&differing.ranks)),
+                before.call.number,
+                self.evidence.groups.get(before.group).map_or("", |group| group.name.as_str())
+            ));
+        }
+        let own = self.here.is_some_and(|one| !one.is_over);
+        let waiting = self.stuck.iter().filter(|one| !one.is_over).count();
+        let others = waiting.saturating_sub(usize::from(own));
         if others > 0 {
             let communicators = if others == 1 {
                 "1 other call waits".to_owned()

@@ -8,6 +8,9 @@ use busbw_library_logs::ras::{RasCommunicator, RasReport};
 use super::evidence::{Condition, Evidence, Group, Member, Process, Progress, Source};
 use super::same::hash;
 
+/// With this begins what RAS says of a process that does not answer it.
+pub const BY_RAS: &str = "NCCL's RAS";
+
 /// What is known of the reports so far: the second one of a job shows whether it goes on.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
@@ -64,10 +67,10 @@ impl Reports {
                 }
                 let process = self.process(one, rank.rank, &rank.host, rank.pid, evidence);
                 let condition = match (rank.status.considered_dead, rank.status.unresponsive) {
-                    (true, _) => Condition::Died(
-                        "RAS has given it up: it gave no answer for a minute".to_owned(),
-                    ),
-                    (_, true) => Condition::Stopped("it does not answer RAS".to_owned()),
+                    (true, _) => {
+                        Condition::Died(format!("{BY_RAS} has given it up: it gives no answer"))
+                    }
+                    (_, true) => Condition::Stopped(format!("{BY_RAS} gets no answer from it")),
                     _ => Condition::Unknown,
                 };
                 if let Some(known) = evidence.processes.get_mut(process) {

@@ -49,6 +49,8 @@ struct Seen {
     /// Classes of collectives that ended, and the newest of their calls: the class's place, NCCL's number, and when it was asked for.
     classes: Vec<Class>,
     ended: VecDeque<(usize, u64, u64)>,
+    /// All collectives that ended.
+    all_ended: u64,
     /// When calls that ended were asked for: ns since the process began to write.
     asked: HashMap<(String, u64), u64>,
 }
@@ -189,9 +191,8 @@ fn ends(order: &[(usize, Written)]) -> Vec<Option<i128>> {
         })
         .collect();
     // Who wrote no heartbeat gave a sign when it began, by the clock that others of its host have.
-    let began = |written: &Written| {
-        Some(i128::from(written.began) - hosts.get(&written.host).copied()?)
-    };
+    let began =
+        |written: &Written| Some(i128::from(written.began) - hosts.get(&written.host).copied()?);
     order.iter().zip(aligned).map(|((_, one), end)| end.or_else(|| began(one))).collect()
 }
 
@@ -258,6 +259,7 @@ impl Seen {
         if class.peer.is_some() {
             return;
         }
+        self.all_ended += 1;
         let place = match self.classes.iter().rposition(|one| one == class) {
             Some(place) => place,
             None if self.classes.len() < KEPT_CALLS => {
@@ -292,12 +294,14 @@ impl Seen {
             open.into_iter().partition(|one| one.class.peer.is_some());
         let mut ended = self.ended.iter().copied().collect::<Vec<_>>();
         ended.sort_by_key(|(_, sequence, enqueued)| (*enqueued, *sequence));
-        let has_gaps = (ended.len() + open.len()) as u64 != entered;
+        // Files that were put aside twice, and calls for which there was no room, are missing.
+        let has_gaps = self.all_ended.saturating_add(open.len() as u64) != entered;
         // A file may claim any number; calls behind it are still counted.
         let behind = |calls: usize| entered.saturating_sub(calls as u64).min(u64::MAX >> 1);
         let first_open = behind(open.len());
         let first_over = behind(open.len() + ended.len());
-        let ended = (first_over + 1..).zip(&ended).rev().take(kept);
+        let left_out = ended.len().saturating_sub(kept);
+        let ended = (first_over + 1..).zip(&ended).skip(left_out);
         Progress {
             entered,
             open: (first_open + 1..)
