@@ -91,7 +91,7 @@ pub struct Blamed {
 pub struct CallSaid {
     /// `all_reduce`.
     pub operation: String,
-    /// Its number as its source prints it.
+    /// Its number among all collectives of the communicator, from 1; of a message among those to or from that rank.
     pub number: u64,
     /// Elements, where all ranks must give as many.
     #[serde(skip_serializing_if = "Option::is_none")]
