@@ -9,6 +9,7 @@
 mod assess;
 mod case;
 mod chain;
+mod differs;
 mod merged;
 mod mismatch;
 mod print;

@@ -8,7 +8,6 @@ use busbw_logs::hang::{BY_RAS, Condition, Evidence, Source};
 
 use super::assess::{Stuck, Who};
 use super::chain::End;
-use super::mismatch::{Differing, What};
 use super::report::{Blamed, HangReport, MAX_LISTED, Verdict, said};
 use super::words::{call, calls, lower, named, waited};
 
@@ -62,7 +61,7 @@ impl Case<'_> {
         }
     }
 
-    fn names<'b>(&self, all: impl IntoIterator<Item = &'b Who> + Clone) -> String {
+    pub(super) fn names<'b>(&self, all: impl IntoIterator<Item = &'b Who> + Clone) -> String {
         let group = self.here.and_then(|one| self.evidence.groups.get(one.group));
         named(all, self.evidence, group)
     }
@@ -115,87 +114,6 @@ impl Case<'_> {
             true => "find out which earlier kernel that GPU still runs".to_owned(),
             false => "find out what that rank does instead: a branch, an exception, data that it waits for".to_owned(),
         });
-    }
-
-    fn differs(&self, report: &mut HangReport) {
-        let Some((here, differing)) =
-            self.here.and_then(|one| Some((one, one.differing.as_ref()?)))
-        else {
-            return;
-        };
-        report.verdict = match differing.what {
-            What::Operation => Verdict::OtherOperation,
-            What::Datatype => Verdict::OtherType,
-            What::Size => Verdict::OtherSize,
-        };
-        // Those of whom nothing is known may be on either side.
-        let is_sure = !here.seen_once && here.unknown.is_empty();
-        report.confidence = Some(if is_sure { Confidence::Certain } else { Confidence::Likely });
-        let sides: Vec<String> = differing
-            .calls
-            .iter()
-            .take(4)
-            .map(|(who, made)| format!("{} {}", lower(&self.names([who])), call(made)))
-            .collect();
-        let what = match differing.what {
-            What::Operation => "another operation",
-            What::Datatype => "another type",
-            What::Size => "another size",
-        };
-        report.sentence = match differing.even {
-            true => format!(
-                "{} call number {} with different {}: {}. As many say the one as the other.",
-                self.names(&differing.ranks),
-                here.call.number,
-                match differing.what {
-                    What::Operation => "operations",
-                    What::Datatype => "types",
-                    What::Size => "sizes",
-                },
-                sides.join(", ")
-            ),
-            false => format!(
-                "{} came to call number {} with {what} than the others: {}.",
-                self.names(&differing.ranks),
-                here.call.number,
-                sides.join(", ")
-            ),
-        };
-        if here.is_over {
-            report.sentence.push(' ');
-            report.sentence.push_str(&self.afterwards(here));
-        }
-        let ras = self.evidence.groups.get(here.group).is_some_and(|one| one.source == Source::Ras);
-        if ras {
-            report.missing.push("in which call: RAS counts what was launched; dumps of PyTorch's flight recorder or files of busbw's profiler tell".to_owned());
-        }
-        if differing.later > 0 {
-            let text =
-                format!("they differ so in {} behind it, too", calls(differing.later as u64));
-            report.evidence.push(text);
-        }
-        for (who, made) in differing.calls.iter().take(4) {
-            if let Some(place) = &made.place {
-                report.evidence.push(format!("{} called it at {place}", lower(&self.names([who]))));
-            }
-        }
-        report.remedy = Some("let every rank call the same collectives in the same order with the same sizes: branches and uneven data are the usual reasons".to_owned());
-    }
-
-    /// What came of a call in which ranks differ and that ended.
-    fn afterwards(&self, here: &Stuck) -> String {
-        let of = |one: &Stuck| self.evidence.groups.get(one.group).map(|group| group.communicator);
-        let waits = |one: &&&Stuck| !one.is_over && !one.is_message && of(one) == of(here);
-        match self.stuck.iter().find(waits) {
-            Some(later) => format!(
-                "That call ended all the same, and its result is wrong; {} now wait{} in {}.",
-                lower(&self.names(&later.waiting)),
-                waited(later.call.waited_ms),
-                call(&later.call)
-            ),
-            None => "That call ended all the same: nobody waits in it, and its result is wrong."
-                .to_owned(),
-        }
     }
 
     fn gone(&self, report: &mut HangReport) {
@@ -387,12 +305,6 @@ impl Case<'_> {
         });
     }
 
-    /// A call that ended and in which ranks differ.
-    fn mismatch_before(&self) -> Option<(&Stuck, &Differing)> {
-        let before = self.stuck.iter().find(|one| one.is_over)?;
-        Some((before, before.differing.as_ref()?))
-    }
-
     /// Who else tells of the communicator.
     fn other_sources(&self, report: &mut HangReport) {
         let Some(here) =
@@ -428,16 +340,7 @@ impl Case<'_> {
             }
         }
         self.other_sources(report);
-        if !matches!(self.end, End::Differs | End::Differed)
-            && let Some((before, differing)) = self.mismatch_before()
-        {
-            report.evidence.push(format!(
-                "before that, {} came to call number {} of {} with other arguments than the others",
-                lower(&self.names(&differing.ranks)),
-                before.call.number,
-                self.evidence.groups.get(before.group).map_or("", |group| group.name.as_str())
-            ));
-        }
+        report.evidence.extend(self.differed_before());
         let own = self.here.is_some_and(|one| !one.is_over);
         let waiting = self.stuck.iter().filter(|one| !one.is_over).count();
         let others = waiting.saturating_sub(usize::from(own));

@@ -87,7 +87,9 @@ fn a_communicator_is_one_case_whoever_tells_of_it() {
     for fault in ["never-comes", "other-operation", "killed", "stopped"] {
         let report = judged(fault, ALL);
         assert_eq!((report.stuck, report.waiting), (1, 3), "{fault}: {report:?}");
-        assert_eq!(report.communicators.len(), 1, "{fault}");
+        // The call that differs is one, and the one that ranks now wait in is another.
+        let calls = if fault == "other-operation" { 2 } else { 1 };
+        assert_eq!(report.communicators.len(), calls, "{fault}");
         let others = report.evidence.iter().find(|one| one.starts_with("it is communicator"));
         let others = others.unwrap_or_else(|| panic!("{fault}: {:?}", report.evidence));
         assert!(others.contains("busbw's profiler and communicator 0x"), "{others}");
