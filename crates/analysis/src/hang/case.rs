@@ -355,7 +355,7 @@ impl Case<'_> {
         let source =
             self.here.and_then(|one| self.evidence.groups.get(one.group)).map(|one| one.source);
         if source == Some(Source::FlightRecorder)
-            && self.here.is_some_and(|one| one.call.waited_ms.is_none())
+            && self.here.is_some_and(|one| !one.is_over && one.call.waited_ms.is_none())
         {
             report.missing.push("since when: the times at which the files were written".to_owned());
         }
