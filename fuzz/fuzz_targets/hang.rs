@@ -77,9 +77,12 @@ fn ras(draw: &mut Draw) -> String {
         });
         let missing = several(draw, 3, |draw| {
             format!(
-                r#"{{"rank":{},"host":"b","pid":{},"status":{{"unresponsive":{},"considered_dead":{}}}}}"#,
+                r#"{{"rank":{},"host":"{}","pid":{},"nvml_dev":1{}"status":{{"unresponsive":{},"considered_dead":{}}}}}"#,
                 draw.below(4),
-                draw.below(6),
+                draw.pick(&["b", "unknown"]),
+                draw.pick(&[0, 1, 2, 3, 4, 5, -1i64]),
+                // NCCL 2.28 leaves it out.
+                draw.pick(&[",", "\n"]),
                 draw.one_in(2),
                 draw.one_in(2)
             )

@@ -48,7 +48,7 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
     let mut hang = HangEvidence::default();
     let mut exit = Exit::Ok;
     if let Some(address) = &arguments.ras {
-        exit = hang.ask_ras(address);
+        hang.ask_ras(address);
     }
     // RAS alone is enough to explain.
     let named = match (&arguments.ras, arguments.sources.is_empty()) {
@@ -58,10 +58,9 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
     let sources = hang.take(&named, &mut exit);
     let hardware = Hardware::read(arguments.machine.as_deref(), arguments.nodes)
         .map_err(|e| ExitError::new(Exit::Usage, e.to_string()))?;
-    // What tells of a hang may tell how fast the job was, too.
-    let mut runs: Vec<_> = named.iter().flat_map(|path| import::watched(path)).collect();
+    let mut runs = Vec::new();
     let mut refused = Vec::new();
-    let mut left_out = 0_u64;
+    let mut left_out = Vec::new();
     for Entry { path: source, found } in &sources {
         match import::read_path(source) {
             Ok(read) => {
@@ -75,24 +74,26 @@ pub fn run(arguments: &ExplainArguments) -> Result<Exit> {
                 }
             }
             // A folder has files of other programs, too.
-            Err(_) if *found => left_out += 1,
+            Err(_) if *found => left_out.push(source.as_path()),
             Err(e) => {
                 let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {e}");
                 exit = Exit::Usage;
             }
         }
     }
-    if left_out > 0 {
-        let text =
-            format!("{} of the folders cannot be read as logs or dumps", count(left_out, "file"));
-        let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
+    if arguments.verbose && !left_out.is_empty() {
+        say_left_out(&left_out);
     }
     refused.dedup();
     for why in &refused {
         let _ = writeln!(Printable::new(io::stderr(), false), "busbw: --nodes: {why}");
         exit = Exit::Usage;
     }
-    let verdict = hang.judge();
+    let verdict = hang.judge(&mut exit);
+    // What tells of a hang may tell how fast the job was, too: beside a verdict that finds a fault nobody asks for that.
+    if !verdict.as_ref().is_some_and(|one| one.verdict.is_fault()) {
+        runs.splice(0..0, named.iter().flat_map(|path| import::watched(path)));
+    }
     if verdict.is_none() && runs.is_empty() && exit == Exit::Ok {
         let text = "nothing that was named can be read as a log, a record or a dump";
         return Err(ExitError::new(Exit::Usage, text).into());
@@ -139,6 +140,26 @@ fn print(
         _ => explain::print_briefly(out, explanations, colour),
     }
 }
+
+/// Says which files of folders are no logs or dumps.
+fn say_left_out(files: &[&Path]) {
+    let name = |path: &&Path| {
+        path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    };
+    let mut names: Vec<String> = files.iter().take(MAX_NAMED).map(name).collect();
+    if let Some(more) = files.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+        names.push(format!("{more} more"));
+    }
+    let text = format!(
+        "{} of the folders cannot be read as logs or dumps: {}",
+        count(files.len() as u64, "file"),
+        names.join(", ")
+    );
+    let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
+}
+
+/// The most files that are named.
+const MAX_NAMED: usize = 3;
 
 /// Prints the number of lines of a source that were not read, on stderr.
 fn remark(source: &Path, lines: &import::Lines) {

@@ -12,11 +12,11 @@ use busbw_analysis::hang::{self, HangReport};
 use busbw_core::{exit::Exit, printable::Printable};
 use busbw_host::{
     machine,
-    process_state::{ProcessState, process_state},
+    process_state::{ProcessState, boot_id, pid_namespace, process_state},
 };
 use busbw_library_logs::failure::FailureFacts;
 use busbw_logs::{
-    hang::{Condition, Evidence, Reader, is_evidence},
+    hang::{BY_RAS, Condition, Evidence, Process, Reader, is_evidence},
     import::{self, Entry},
     measurement::Measurement,
 };
@@ -42,11 +42,13 @@ pub(crate) struct HangEvidence {
     logs: Vec<(String, FailureFacts)>,
     /// Something other than a log was read.
     is_there: bool,
+    /// Why RAS gave no report.
+    no_ras: Option<String>,
 }
 
 impl HangEvidence {
-    /// Asks RAS, twice where that is quick.
-    pub(crate) fn ask_ras(&mut self, address: &str) -> Exit {
+    /// Asks RAS, twice where that is quick. What it does not say may be in files: see [`HangEvidence::judge`].
+    pub(crate) fn ask_ras(&mut self, address: &str) {
         let started = Instant::now();
         for (turn, timeout) in [RAS_TIMEOUT, RAS_SECOND_TIMEOUT].into_iter().enumerate() {
             if turn > 0 {
@@ -67,12 +69,11 @@ impl HangEvidence {
                 // The second one only adds to the first.
                 Err(_) if turn > 0 => {}
                 Err(error) => {
-                    say(&error);
-                    return Exit::Usage;
+                    self.no_ras = Some(error);
+                    return;
                 }
             }
         }
-        Exit::Ok
     }
 
     /// Takes the files that tell of a hang, and gives back the others.
@@ -122,9 +123,14 @@ impl HangEvidence {
         self.logs.extend(failed.map(|run| (path.display().to_string(), run.failure.clone())));
     }
 
-    /// The verdict; none where there are logs alone, which explain themselves.
-    pub(crate) fn judge(mut self) -> Option<HangReport> {
+    /// The verdict; none where there are logs alone, which explain themselves. A verdict of files says that RAS is missing; without one that is
+    /// an error.
+    pub(crate) fn judge(mut self, exit: &mut Exit) -> Option<HangReport> {
         if !self.is_there {
+            if let Some(error) = &self.no_ras {
+                say(error);
+                *exit = Exit::Usage;
+            }
             return None;
         }
         for (name, facts) in &self.logs {
@@ -132,47 +138,156 @@ impl HangEvidence {
         }
         let mut evidence = self.reader.finish();
         ask_this_host(&mut evidence);
-        Some(hang::judge(&evidence))
+        let mut report = hang::judge(&evidence);
+        if let Some(error) = self.no_ras {
+            report.missing.push(format!("a report of NCCL's RAS: {error}"));
+        }
+        Some(report)
     }
 }
 
 /// Looks after processes of this host that have fallen silent.
 fn ask_this_host(evidence: &mut Evidence) {
-    let own = [machine::host_name(), machine::system_name()];
+    let proc = Path::new("/proc");
+    let here = Here {
+        names: [machine::host_name(), machine::system_name()],
+        boot: boot_id(proc),
+        pid_namespace: pid_namespace(proc),
+    };
     for process in &mut evidence.processes {
-        let is_here = process
-            .host
-            .as_ref()
-            .is_some_and(|host| own.iter().any(|own| host.split('.').next() == Some(own.as_str())));
-        let (true, Some(pid), Some(began)) = (is_here, process.pid, process.began) else {
+        let (Some(sight), Some(pid), Some(began)) =
+            (here.sight(process), process.pid, process.began)
+        else {
             continue;
         };
-        if !matches!(process.condition, Condition::Silent(_) | Condition::Unknown) {
-            continue;
-        }
         // It wrote its first line when it was there.
-        match process_state(Path::new("/proc"), pid, began / 1_000_000_000) {
-            Some(ProcessState::Stopped) => {
-                process.becomes(Condition::Stopped(format!(
-                    "/proc/{pid}/stat of this host: state T, stopped"
-                )));
-            }
-            Some(ProcessState::Zombie) => {
-                process.becomes(Condition::Died(format!(
-                    "/proc/{pid}/stat of this host: state Z, it ended"
-                )));
-            }
-            // A process of a container has another number here: only with the silence it means something.
-            Some(ProcessState::Gone) if matches!(process.condition, Condition::Silent(_)) => {
-                process.becomes(Condition::Died(format!(
-                    "this host has no process {pid} of then any more, and it writes no heartbeat"
-                )));
-            }
-            _ => {}
+        if let Some(condition) =
+            asked(process, sight, pid, process_state(proc, pid, began / 1_000_000_000))
+        {
+            process.condition = condition;
         }
+    }
+}
+
+/// What this process sees of another one.
+struct Here {
+    names: [String; 2],
+    boot: Option<String>,
+    pid_namespace: Option<u64>,
+}
+
+/// How a process is known to be one that this one sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// By the host's boot.
+    Boot,
+    /// By the host's name, which others may have, too.
+    Name,
+}
+
+impl Here {
+    fn sight(&self, process: &Process) -> Option<Sight> {
+        match &process.boot {
+            Some(_) => {
+                let same = process.boot == self.boot && process.pid_namespace == self.pid_namespace;
+                same.then_some(Sight::Boot)
+            }
+            None => {
+                let host = process.host.as_ref()?.split('.').next()?;
+                self.names.iter().any(|own| own == host).then_some(Sight::Name)
+            }
+        }
+    }
+}
+
+/// What becomes of a process of which nothing is heard, by its state here.
+fn asked(
+    process: &Process,
+    sight: Sight,
+    pid: u32,
+    state: Option<ProcessState>,
+) -> Option<Condition> {
+    let is_silent = matches!(process.condition, Condition::Silent(_));
+    // Who does not answer RAS is stopped, or gone: this host knows which.
+    let is_missed = match &process.condition {
+        Condition::Stopped(how) | Condition::Died(how) => how.contains(BY_RAS),
+        _ => false,
+    };
+    if !is_silent && !is_missed && process.condition != Condition::Unknown {
+        return None;
+    }
+    let host = match sight {
+        Sight::Boot => "this host",
+        Sight::Name => "the host that has this name here",
+    };
+    let heard = if is_silent { "writes no heartbeat" } else { "does not answer RAS" };
+    match state? {
+        ProcessState::Stopped => {
+            Some(Condition::Stopped(format!("/proc/{pid}/stat of {host}: state T, stopped")))
+        }
+        ProcessState::Zombie => {
+            Some(Condition::Died(format!("/proc/{pid}/stat of {host}: state Z, it ended")))
+        }
+        // A process of a container has another number here: only with the silence it means something.
+        ProcessState::Gone if is_silent || is_missed => Some(Condition::Died(format!(
+            "{host} has no process {pid} of then any more, and it {heard}"
+        ))),
+        ProcessState::Gone | ProcessState::There => None,
     }
 }
 
 fn say(text: &str) {
     let _ = writeln!(Printable::new(io::stderr(), false), "busbw: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(condition: Condition, boot: Option<&str>) -> Process {
+        Process {
+            host: Some("vm".to_owned()),
+            boot: boot.map(str::to_owned),
+            pid_namespace: boot.map(|_| 1),
+            condition,
+            ..Process::default()
+        }
+    }
+
+    fn here(boot: &str, namespace: u64) -> Here {
+        let names = ["vm".to_owned(), "vm".to_owned()];
+        Here { names, boot: Some(boot.to_owned()), pid_namespace: Some(namespace) }
+    }
+
+    #[test]
+    fn a_host_of_the_same_name_is_another_host() {
+        let known = process(Condition::Silent(9), Some("a"));
+        assert_eq!(here("a", 1).sight(&known), Some(Sight::Boot));
+        assert_eq!(here("b", 1).sight(&known), None);
+        assert_eq!(here("a", 2).sight(&known), None);
+        // Files of older profilers have the name alone.
+        let named = process(Condition::Silent(9), None);
+        assert_eq!(here("a", 1).sight(&named), Some(Sight::Name));
+        assert_eq!(here("a", 1).sight(&Process { host: Some("vm2".into()), ..named }), None);
+    }
+
+    #[test]
+    fn the_state_here_is_more_than_what_ras_does_not_hear() {
+        let silent = process(Condition::Silent(9), Some("a"));
+        let missed = process(Condition::Died(format!("{BY_RAS} has given it up")), Some("a"));
+        let alive = process(Condition::Alive, Some("a"));
+        for (process, state, died) in [
+            (&silent, ProcessState::Gone, Some(true)),
+            (&missed, ProcessState::Gone, Some(true)),
+            // RAS gives up a process that is stopped, too.
+            (&missed, ProcessState::Stopped, Some(false)),
+            (&silent, ProcessState::There, None),
+            (&alive, ProcessState::Gone, None),
+        ] {
+            let became = asked(process, Sight::Boot, 7, Some(state));
+            assert_eq!(became.map(|one| matches!(one, Condition::Died(_))), died, "{state:?}");
+        }
+        let unknown = process(Condition::Unknown, Some("a"));
+        assert_eq!(asked(&unknown, Sight::Boot, 7, Some(ProcessState::Gone)), None);
+    }
 }

@@ -1,7 +1,7 @@
-//! What became of one process of this machine, by /proc.
+//! What became of one process of this machine, by /proc, and what tells this machine and its numbers of processes from others.
 //! Not processes on other hosts, and not what a process does: a stack of it tells that.
 
-use std::{fs, io, path::Path};
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
 /// What /proc says of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,17 @@ pub fn process_state(root: &Path, pid: u32, seen: u64) -> Option<ProcessState> {
     })
 }
 
+/// This boot of this machine below `root` (`/proc`): no other machine has it. None where it cannot be read.
+pub fn boot_id(root: &Path) -> Option<String> {
+    let text = fs::read_to_string(root.join("sys/kernel/random/boot_id")).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// The namespace in which this process's numbers of processes count: the inode below `root` (`/proc`). None where it cannot be read.
+pub fn pid_namespace(root: &Path) -> Option<u64> {
+    fs::metadata(root.join("self/ns/pid")).ok().map(|about| about.ino())
+}
+
 /// USER_HZ, which Linux has as 100 everywhere.
 const TICKS_PER_SECOND: u64 = 100;
 /// How far btime may be off.
@@ -67,5 +78,14 @@ mod tests {
         assert_eq!(state(7, 1040), Some(ProcessState::Gone));
         assert_eq!(state(8, 1060), Some(ProcessState::Gone));
         assert_eq!(process_state(Path::new("/nonexistent"), 7, 0), None);
+    }
+
+    #[test]
+    fn a_boot_is_one_line() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!((boot_id(root.path()), pid_namespace(root.path())), (None, None));
+        fs::create_dir_all(root.path().join("sys/kernel/random")).unwrap();
+        fs::write(root.path().join("sys/kernel/random/boot_id"), "75-a\n").unwrap();
+        assert_eq!(boot_id(root.path()).as_deref(), Some("75-a"));
     }
 }

@@ -4,8 +4,12 @@
 //! JSON is that of NCCL 2.28.7 to 2.32.3 (format strings of their libraries, src/ras/client_support.cc). Counts are of what was
 //! launched on the host, not of what is over on the GPU; sends and receives are not counted. Text, which older releases write,
 //! is recognised and refused: it names only some of the ranks.
+//!
+//! 2.28.7 and 2.28.9 print no comma between `nvml_dev` and `status` of a missing rank (jsonWriteMissingRank); 2.29 does. That comma is put in,
+//! and nothing else: every other list and object of the printer is well formed from 2.28.7 to 2.30.7, the empty ones too. Where RAS does not know
+//! a rank's process it prints the host `unknown` and the pid -1.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::Deserialize;
 
@@ -54,10 +58,12 @@ pub struct RasCommunicator {
 pub struct RasRank {
     /// In the communicator.
     pub rank: u32,
-    /// Its host's address.
+    /// Its host's address. Empty: RAS does not know it.
+    #[serde(deserialize_with = "host")]
     pub host: String,
-    /// Its process.
-    pub pid: u32,
+    /// Its process; none where RAS does not know it.
+    #[serde(deserialize_with = "pid")]
+    pub pid: Option<u32>,
     /// Its state.
     pub status: RasStatus,
     /// Collectives that it launched, by NCCL's name.
@@ -82,10 +88,12 @@ pub struct RasStatus {
 pub struct RasMissing {
     /// In the communicator.
     pub rank: u32,
-    /// Its host's address.
+    /// Its host's address. Empty: RAS does not know it.
+    #[serde(deserialize_with = "host")]
     pub host: String,
-    /// Its process.
-    pub pid: u32,
+    /// Its process; none where RAS does not know it.
+    #[serde(deserialize_with = "pid")]
+    pub pid: Option<u32>,
     /// Why it did not.
     pub status: RasAbsence,
 }
@@ -117,7 +125,15 @@ impl RasReport {
     pub fn parse(bytes: &[u8]) -> Result<RasReport, String> {
         let report: RasReport = match bytes.trim_ascii_start().first() {
             None => return Err("it is empty".to_owned()),
-            Some(b'{') => serde_json::from_slice(bytes).map_err(|error| error.to_string())?,
+            Some(b'{') => serde_json::from_slice(bytes).or_else(|error| {
+                // The error is that of what was read: the repaired text has other columns.
+                match with_comma(bytes) {
+                    Cow::Owned(whole) => {
+                        serde_json::from_slice(&whole).map_err(|_| error.to_string())
+                    }
+                    Cow::Borrowed(_) => Err(error.to_string()),
+                }
+            })?,
             _ => {
                 let why = "it is RAS's text: busbw reads RAS's JSON, which NCCL has from 2.28.7 on (ncclras -f json)";
                 return Err(why.to_owned());
@@ -128,6 +144,45 @@ impl RasReport {
             return Err(format!("it has more than {MAX_RANKS} ranks"));
         }
         Ok(report)
+    }
+}
+
+/// The text with the comma that 2.28 leaves out: between `"nvml_dev": N` and `"status"` with nothing but white space between them.
+fn with_comma(bytes: &[u8]) -> Cow<'_, [u8]> {
+    const BEFORE: &[u8] = b"\"nvml_dev\":";
+    const BEHIND: &[u8] = b"\"status\":";
+    let mut whole = Vec::new();
+    let mut copied = 0;
+    for at in memchr::memmem::find_iter(bytes, BEFORE) {
+        let value = bytes.get(at + BEFORE.len()..).unwrap_or_default().trim_ascii_start();
+        let rest = value.strip_prefix(b"-").unwrap_or(value);
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let rest = rest.get(digits..).unwrap_or_default();
+        if digits > 0 && rest.trim_ascii_start().starts_with(BEHIND) {
+            let end = bytes.len() - rest.len();
+            whole.extend_from_slice(bytes.get(copied..end).unwrap_or_default());
+            whole.push(b',');
+            copied = end;
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(bytes);
+    }
+    whole.extend_from_slice(bytes.get(copied..).unwrap_or_default());
+    Cow::Owned(whole)
+}
+
+/// `unknown`, which no address is, is what RAS prints of a process that it does not know.
+fn host<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let name = String::deserialize(from)?;
+    Ok(if name == "unknown" { String::new() } else { name })
+}
+
+/// -1 is what RAS prints of a process that it does not know.
+fn pid<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    match i64::deserialize(from)? {
+        -1 => Ok(None),
+        pid => u32::try_from(pid).map(Some).map_err(serde::de::Error::custom),
     }
 }
 
@@ -163,9 +218,90 @@ mod tests {
         assert!(RasReport::is_one(JSON.as_bytes()));
         let report = RasReport::parse(JSON.as_bytes()).unwrap();
         let one = &report.communicators[0];
-        assert_eq!((one.size, one.ranks[0].pid), (2, 1_524_344));
+        assert_eq!((one.size, one.ranks[0].pid), (2, Some(1_524_344)));
         assert_eq!(one.ranks[0].collective_counts["AllReduce"], 7);
         assert!(one.missing_ranks[0].status.unresponsive);
+    }
+
+    /// As `rasDumpCommsToJSON` of 2.28.9 prints a communicator of four ranks; 2.29 with the comma.
+    fn printed(version: &str, comma: &str, ranks: &[&str], missing: &[&str]) -> String {
+        let whole = [ranks.join(",\n"), missing.join(",\n")];
+        format!(
+            "{{\n  \"nccl_version\": \"{version}\",\n  \"cuda_runtime_version\": 13000,\n  \"cuda_driver_version\": 13000,\n  \
+             \"timestamp\": \"2026-11-27 16:58:48\",\n  \"communicators_count\": 1,\n  \"communicators\": [\n    {{\n      \
+             \"hash\": \"0x9eb7c0b4cab9bad4\",\n      \"secondary_hash\": \"0x1:0x2\",\n      \"size\": 4,\n      \
+             \"ranks_count\": {},\n      \"missing_ranks_count\": {},\n      \"ranks\": [\n{}\n      ],\n      \
+             \"missing_ranks\": [\n{}\n      ]\n    }}\n  ],\n  \"ras\": {{\n    \"collection_time_sec\": 0.001,\n    \
+             \"timeouts_count\": 0\n  }}\n}}\n",
+            ranks.len(),
+            missing.len(),
+            whole[0],
+            whole[1].replace("@", comma)
+        )
+    }
+
+    const RANK: &str = "        {\n          \"rank\": 0,\n          \"host\": \"192.0.2.2\",\n          \"pid\": 40294,\n          \"cuda_dev\": 0,\n          \"nvml_dev\": 0,\n          \"status\": {\n            \"init_state\": 0,\n            \"async_error\": 0,\n            \"finalize_called\": false,\n            \"destroy_flag\": false,\n            \"abort_flag\": false\n          },\n          \"collective_counts\": {\n            \"Broadcast\": 0,\n            \"Reduce\": 0,\n            \"AllGather\": 0,\n            \"ReduceScatter\": 0,\n            \"AllReduce\": 8\n          }\n        }";
+    const MISSING: &str = "        {\n          \"rank\": 2,\n          \"host\": \"192.0.2.2\",\n          \"pid\": 40296,\n          \"cuda_dev\": 2,\n          \"nvml_dev\": 2@\n          \"status\": {\n            \"unresponsive\": true,\n            \"considered_dead\": true\n          }\n        }";
+
+    #[test]
+    fn the_comma_that_2_28_leaves_out() {
+        let other =
+            MISSING.replace("\"rank\": 2", "\"rank\": 3").replace("dead\": true", "dead\": false");
+        for (version, comma) in [("2.28.7", ""), ("2.28.9", ""), ("2.29.2", ","), ("2.30.7", ",")] {
+            let text = printed(version, comma, &[RANK], &[MISSING, &other]);
+            assert!(RasReport::is_one(text.as_bytes()));
+            let report = RasReport::parse(text.as_bytes()).unwrap();
+            let one = &report.communicators[0];
+            assert_eq!(
+                (one.ranks.len(), one.missing_ranks.len(), one.size),
+                (1, 2, 4),
+                "{version}"
+            );
+            let missing = &one.missing_ranks[0];
+            assert_eq!((missing.rank, missing.pid), (2, Some(40296)));
+            assert!(missing.status.considered_dead && missing.status.unresponsive);
+            assert!(!one.missing_ranks[1].status.considered_dead);
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_repaired() {
+        let text = printed("2.28.9", "", &[RANK], &[MISSING]);
+        for (from, to) in [
+            ("\"cuda_dev\": 2,", "\"cuda_dev\": 2"),
+            ("\"pid\": 40296,", "\"pid\": 40296"),
+            ("\"size\": 4,", "\"size\": 4"),
+            ("\"considered_dead\": true", "\"considered_dead\": true,"),
+            ("\"nvml_dev\": 2", "\"nvml_dev\": "),
+            ("\"nvml_dev\": 2", "\"nvml_dev\": 2 2"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            let damaged = text.replace(from, to);
+            let error = RasReport::parse(damaged.as_bytes()).unwrap_err();
+            assert!(error.contains("line"), "{to}: {error}");
+        }
+    }
+
+    /// No list of the printer has a trailing comma, and an empty one is two brackets.
+    #[test]
+    fn empty_lists_and_processes_that_ras_does_not_know() {
+        let unknown = MISSING.replace("192.0.2.2", "unknown").replace("40296", "-1");
+        for comma in ["", ","] {
+            let report =
+                RasReport::parse(printed("2.28.9", comma, &[], &[&unknown]).as_bytes()).unwrap();
+            let missing = &report.communicators[0].missing_ranks[0];
+            assert_eq!((missing.host.as_str(), missing.pid), ("", None));
+        }
+        let whole = printed("2.28.9", "", &[RANK], &[]);
+        assert!(
+            RasReport::parse(whole.as_bytes()).unwrap().communicators[0].missing_ranks.is_empty()
+        );
+        let from = whole.find("    {\n      \"hash").unwrap();
+        let to = whole.find("\n  ],\n  \"ras\"").unwrap();
+        let none = format!("{}{}", &whole[..from], &whole[to..]);
+        assert!(RasReport::parse(none.as_bytes()).unwrap().communicators.is_empty());
+        let wrong = whole.replace("40294", "-2");
+        assert!(RasReport::parse(wrong.as_bytes()).is_err());
     }
 
     #[test]

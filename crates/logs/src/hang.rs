@@ -10,9 +10,11 @@ mod log;
 mod ras;
 mod reader;
 mod recorder;
+mod same;
 mod watch;
 
 pub use evidence::{Call, Condition, Evidence, Group, Member, Message, Process, Progress, Source};
+pub use ras::BY_RAS;
 pub use reader::{EvidenceError, Reader, is_evidence};
 
 #[cfg(test)]

@@ -206,10 +206,14 @@ impl Communicators {
         self.live.load(Ordering::Acquire)
     }
 
+    /// How many have begun, with those that ended.
+    pub fn begun(&self) -> usize {
+        (self.count.load(Ordering::Acquire) as usize).min(self.all.len())
+    }
+
     /// All so far, with those that ended.
     pub fn all(&self) -> impl Iterator<Item = &Communicator> {
-        let count = (self.count.load(Ordering::Acquire) as usize).min(self.all.len());
-        self.all.iter().take(count).filter_map(OnceLock::get)
+        self.all.iter().take(self.begun()).filter_map(OnceLock::get)
     }
 }
 

@@ -8,7 +8,8 @@ mod settled;
 mod tick;
 
 use std::{
-    io,
+    fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -144,6 +145,8 @@ pub(crate) fn start(
         busbw: env!("CARGO_PKG_VERSION").to_owned(),
         host,
         pid,
+        boot: boot(),
+        pid_namespace: fs::metadata("/proc/self/ns/pid").ok().map(|about| about.ino()),
         job: setting.job,
         rank: setting.rank,
         began: nanoseconds(began),
@@ -161,6 +164,12 @@ pub(crate) fn start(
     })
     .map_err(Failure::Thread)?;
     Ok(path)
+}
+
+/// The host's boot.
+fn boot() -> Option<String> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// ns since 1970.
@@ -203,6 +212,7 @@ fn run(output: Output, memory: &'static Memory, orders: &'static Orders) {
                 writer.renew_timing();
             }
             writer.collect();
+            writer.introduce()?;
             match woken {
                 Woken::End => return writer.end(),
                 Woken::Finish(number) => {

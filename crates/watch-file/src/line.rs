@@ -40,6 +40,12 @@ pub struct Process {
     pub host: String,
     /// The process, in its own namespace.
     pub pid: u32,
+    /// The host's boot (/proc/sys/kernel/random/boot_id): hosts may have one name. None: not readable, or an older plugin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<String>,
+    /// The namespace in which `pid` counts: the inode of /proc/self/ns/pid. None: not readable, or an older plugin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_namespace: Option<u64>,
     /// What makes the job's processes known as one: of Slurm, Kubernetes or Open MPI, where there is such a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use busbw_logs::hang::{Call, Group, Progress};
 
+use super::mismatch::{Differing, Made, What, differing, mismatch};
 use super::words;
 
 /// A member of a communicator.
@@ -33,6 +34,8 @@ pub(super) struct Stuck {
     pub unknown: Vec<Who>,
     /// Those who called something else, and their calls.
     pub differing: Option<Differing>,
+    /// Nobody waits in this call: it ended although ranks called something else, or its ranks wait in a later one.
+    pub is_over: bool,
     /// How many calls each of the absent ones is behind.
     pub behind: BTreeMap<u32, u64>,
     /// The source knows what was launched, saw it once, and a job that goes on looks alike.
@@ -45,33 +48,36 @@ pub(super) struct Stuck {
     pub called: BTreeMap<usize, u64>,
 }
 
-/// In what calls of one number differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
-    Operation,
-    Datatype,
-    Size,
-}
-
-/// Ranks that called something else.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Differing {
-    pub what: What,
-    /// The fewer ranks; all of them where neither side is more.
-    pub ranks: Vec<Who>,
-    /// Neither side is more: any of them may be wrong.
-    pub even: bool,
-    /// One call of each side.
-    pub calls: Vec<(Who, Call)>,
-}
-
 /// What is known of a communicator.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct State {
     /// Calls in which ranks wait: one of collectives, and messages.
     pub stuck: Vec<Stuck>,
+    /// The first call that is over and in which ranks called something else, before one that is stuck.
+    pub mismatch: Option<Stuck>,
     /// It goes on.
     pub moving: bool,
+}
+
+impl Stuck {
+    /// Nothing of a communicator yet.
+    fn of(group: usize) -> Self {
+        Self {
+            group,
+            number: 0,
+            call: Call::default(),
+            waiting: Vec::new(),
+            absent: Vec::new(),
+            unknown: Vec::new(),
+            differing: None,
+            is_over: false,
+            behind: BTreeMap::new(),
+            seen_once: false,
+            is_message: false,
+            not_begun: false,
+            called: BTreeMap::new(),
+        }
+    }
 }
 
 /// Assesses a communicator.
@@ -100,6 +106,17 @@ pub(super) fn assess(at: usize, group: &Group) -> State {
         false => collective(at, &known, &unknown),
     };
     state.moving |= group.progressed == Some(true);
+    if !counted {
+        let before = found.as_ref().map_or(u64::MAX, |one| one.number);
+        state.mismatch = mismatch(&known, before).map(|(number, call, differing)| Stuck {
+            number,
+            call,
+            unknown: unknown.clone(),
+            differing: Some(differing),
+            is_over: true,
+            ..Stuck::of(at)
+        });
+    }
     state.stuck.extend(found.filter(|_| !state.moving));
     state.stuck.extend(messages(at, &known, &unknown));
     state
@@ -123,9 +140,12 @@ fn collective(at: usize, known: &[(Who, &Progress)], unknown: &[Who]) -> Option<
     }
     // A rank whose call is over says what it called, too.
     let made = known.iter().filter_map(|(who, progress)| {
-        Some((*who, progress.open.get(&number).or_else(|| progress.over.get(&number))?))
+        let call = progress.open.get(&number).or_else(|| progress.over.get(&number))?;
+        // It hangs, and by all that is known it is this call.
+        Some(Made { who: *who, call, has_gaps: false })
     });
-    let differing = differing(&made.collect::<Vec<_>>());
+    let made: Vec<Made<'_>> = made.collect();
+    let differing = differing(&made);
     let begun = |call: &Call| call.started == Some(true);
     let not_begun = absent.is_empty()
         && differing.is_none()
@@ -143,7 +163,6 @@ fn collective(at: usize, known: &[(Who, &Progress)], unknown: &[Who]) -> Option<
     // The one that has waited longest is shown.
     let (_, shown) = inside.iter().max_by_key(|(_, call)| call.waited_ms)?;
     Some(Stuck {
-        group: at,
         number,
         call: (*shown).clone(),
         waiting: inside.iter().map(|(who, _)| *who).collect(),
@@ -151,60 +170,14 @@ fn collective(at: usize, known: &[(Who, &Progress)], unknown: &[Who]) -> Option<
         unknown: unknown.to_vec(),
         differing,
         behind,
-        seen_once: false,
-        is_message: false,
         not_begun,
         called,
+        ..Stuck::of(at)
     })
 }
 
 fn called<'a>(inside: impl IntoIterator<Item = (Who, &'a Call)>) -> BTreeMap<usize, u64> {
     inside.into_iter().filter_map(|(who, call)| Some((who.process?, call.since?))).collect()
-}
-
-/// The most different calls of one number that are told apart.
-const MAX_SIDES: usize = 64;
-
-/// In what calls of one number differ, and who is alone with it.
-fn differing(made: &[(Who, &Call)]) -> Option<Differing> {
-    let same = |what: What, a: &Call, b: &Call| match what {
-        What::Operation => a.operation == b.operation,
-        What::Datatype => {
-            a.datatype.is_empty() || b.datatype.is_empty() || a.datatype == b.datatype
-        }
-        What::Size => a.elements.zip(b.elements).is_none_or(|(a, b)| a == b),
-    };
-    for what in [What::Operation, What::Datatype, What::Size] {
-        let mut sides: Vec<Vec<(Who, &Call)>> = Vec::new();
-        for one in made {
-            let alike = |side: &Vec<(Who, &Call)>| {
-                side.first().is_some_and(|first| same(what, first.1, one.1))
-            };
-            match sides.iter().position(alike) {
-                Some(at) => sides[at].push(*one),
-                None if sides.len() < MAX_SIDES => sides.push(vec![*one]),
-                None => {}
-            }
-        }
-        if sides.len() < 2 {
-            continue;
-        }
-        sides.sort_by_key(Vec::len);
-        let calls: Vec<(Who, Call)> = sides
-            .iter()
-            .rev()
-            .filter_map(|side| side.first().map(|(who, call)| (*who, (*call).clone())))
-            .collect();
-        let most = sides.pop()?;
-        let even = sides.last().is_some_and(|side| side.len() == most.len());
-        let mut ranks: Vec<Who> = sides.iter().flatten().map(|(who, _)| *who).collect();
-        if even {
-            ranks.extend(most.iter().map(|(who, _)| *who));
-        }
-        ranks.sort_unstable();
-        return Some(Differing { what, ranks, even, calls });
-    }
-    None
 }
 
 /// Of a source that counts launches alone: who has launched fewer than the others, or others.
@@ -217,12 +190,15 @@ fn launched(
     let most = known.iter().map(|(_, progress)| progress.entered).max()?;
     let (ahead, rest): (Vec<_>, Vec<_>) =
         known.iter().copied().partition(|(_, progress)| progress.entered == most);
+    // The first that somebody has not launched: the others may have launched more behind it.
+    let number = rest.iter().map(|(_, progress)| progress.entered + 1).min().unwrap_or(most);
     let least = least(known);
     let made: Vec<(Who, Call)> = ahead
         .iter()
-        .filter_map(|(who, progress)| Some((*who, newest_call(progress, &least)?)))
+        .filter_map(|(who, progress)| Some((*who, newest_call(progress, number, &least)?)))
         .collect();
-    let borrowed: Vec<(Who, &Call)> = made.iter().map(|(who, call)| (*who, call)).collect();
+    let borrowed: Vec<Made<'_>> =
+        made.iter().map(|(who, call)| Made { who: *who, call, has_gaps: false }).collect();
     let differing = match rest.is_empty() {
         // Each has launched as many, but of other operations.
         true => differing(&borrowed).filter(|one| one.what == What::Operation),
@@ -233,8 +209,7 @@ fn launched(
     }
     let call = made.first().map(|(_, call)| call.clone()).unwrap_or_default();
     Some(Stuck {
-        group: at,
-        number: most,
+        number,
         call,
         waiting: ahead.iter().map(|(who, _)| *who).collect(),
         behind: rest.iter().map(|(who, progress)| (who.rank, most - progress.entered)).collect(),
@@ -242,24 +217,22 @@ fn launched(
         unknown: unknown.to_vec(),
         differing,
         seen_once: group.progressed.is_none(),
-        is_message: false,
-        not_begun: false,
-        called: BTreeMap::new(),
+        ..Stuck::of(at)
     })
 }
 
 /// The operation of which this rank has launched more than some other, which is the one that it waits in. `least` has the fewest
 /// launches of each operation.
-fn newest_call(own: &Progress, least: &BTreeMap<&str, u64>) -> Option<Call> {
+fn newest_call(own: &Progress, number: u64, least: &BTreeMap<&str, u64>) -> Option<Call> {
     let more = |(operation, count): &(&String, &u64)| {
         least.get(operation.as_str()).copied().unwrap_or_default() < **count
     };
-    let (operation, count) = own
+    let (operation, _) = own
         .by_operation
         .iter()
         .find(more)
         .or_else(|| own.by_operation.iter().max_by_key(|(_, count)| **count))?;
-    Some(Call { operation: words::snake(operation), number: *count, ..Call::default() })
+    Some(Call { operation: words::snake(operation), number, ..Call::default() })
 }
 
 /// The fewest launches of each operation; of one that a rank has not launched at all, none.
@@ -331,18 +304,14 @@ fn messages(at: usize, known: &[(Who, &Progress)], unknown: &[Who]) -> Vec<Stuck
                 false => format!("recv from rank {} of the group", message.peer),
             };
             all.push(Stuck {
-                group: at,
                 number: message.call.number,
                 call,
                 waiting,
                 absent,
                 unknown: missing,
-                differing: None,
-                behind: BTreeMap::new(),
-                seen_once: false,
                 is_message: true,
-                not_begun: false,
                 called,
+                ..Stuck::of(at)
             });
         }
     }

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use busbw_core::finding::Confidence;
-use busbw_logs::hang::{Condition, Evidence, Source};
+use busbw_logs::hang::{BY_RAS, Condition, Evidence, Source};
 
-use super::assess::{Stuck, What, Who};
+use super::assess::{Stuck, Who};
 use super::chain::End;
 use super::report::{Blamed, HangReport, MAX_LISTED, Verdict, said};
 use super::words::{call, calls, lower, named, waited};
@@ -34,7 +34,7 @@ impl Case<'_> {
             report.ranks = self.who.iter().take(MAX_LISTED).map(|who| self.blamed(who)).collect();
         }
         match self.end {
-            End::Differs => self.differs(report),
+            End::Differs | End::Differed => self.differs(report),
             End::Died | End::Stopped => self.gone(report),
             End::NeverCame => self.never_came(report),
             End::Silent => self.silent(report),
@@ -61,7 +61,7 @@ impl Case<'_> {
         }
     }
 
-    fn names<'b>(&self, all: impl IntoIterator<Item = &'b Who> + Clone) -> String {
+    pub(super) fn names<'b>(&self, all: impl IntoIterator<Item = &'b Who> + Clone) -> String {
         let group = self.here.and_then(|one| self.evidence.groups.get(one.group));
         named(all, self.evidence, group)
     }
@@ -116,58 +116,6 @@ impl Case<'_> {
         });
     }
 
-    fn differs(&self, report: &mut HangReport) {
-        let Some((here, differing)) =
-            self.here.and_then(|one| Some((one, one.differing.as_ref()?)))
-        else {
-            return;
-        };
-        report.verdict = match differing.what {
-            What::Operation => Verdict::OtherOperation,
-            What::Datatype => Verdict::OtherType,
-            What::Size => Verdict::OtherSize,
-        };
-        // Those of whom nothing is known may be on either side.
-        let is_sure = !here.seen_once && here.unknown.is_empty();
-        report.confidence = Some(if is_sure { Confidence::Certain } else { Confidence::Likely });
-        let sides: Vec<String> = differing
-            .calls
-            .iter()
-            .take(4)
-            .map(|(who, made)| format!("{} {}", lower(&self.names([who])), call(made)))
-            .collect();
-        let what = match differing.what {
-            What::Operation => "another operation",
-            What::Datatype => "another type",
-            What::Size => "another size",
-        };
-        report.sentence = match differing.even {
-            true => format!(
-                "{} call number {} with different {}: {}. As many say the one as the other.",
-                self.names(&differing.ranks),
-                here.call.number,
-                match differing.what {
-                    What::Operation => "operations",
-                    What::Datatype => "types",
-                    What::Size => "sizes",
-                },
-                sides.join(", ")
-            ),
-            false => format!(
-                "{} came to call number {} with {what} than the others: {}.",
-                self.names(&differing.ranks),
-                here.call.number,
-                sides.join(", ")
-            ),
-        };
-        for (who, made) in differing.calls.iter().take(4) {
-            if let Some(place) = &made.place {
-                report.evidence.push(format!("{} called it at {place}", lower(&self.names([who]))));
-            }
-        }
-        report.remedy = Some("let every rank call the same collectives in the same order with the same sizes: branches and uneven data are the usual reasons".to_owned());
-    }
-
     fn gone(&self, report: &mut HangReport) {
         let died = self.end == End::Died;
         report.verdict = if died { Verdict::Died } else { Verdict::Stopped };
@@ -179,9 +127,11 @@ impl Case<'_> {
                 _ => None,
             })
             .collect();
-        // An answer that does not come may be the network's.
-        let by_ras = how.iter().all(|how| how.contains("RAS"));
-        report.confidence = Some(if by_ras { Confidence::Likely } else { Confidence::Certain });
+        // An answer that does not come may be the network's, and another host may have this one's name.
+        let by_ras = how.iter().all(|how| how.starts_with(BY_RAS));
+        let is_sure =
+            !how.iter().all(|how| how.starts_with(BY_RAS) || how.contains("that has this name"));
+        report.confidence = Some(if is_sure { Confidence::Certain } else { Confidence::Likely });
         let one = self.who.len() == 1;
         let verb = match (died, by_ras, one) {
             (true, _, true) => "is gone",
@@ -355,6 +305,26 @@ impl Case<'_> {
         });
     }
 
+    /// Who else tells of the communicator.
+    fn other_sources(&self, report: &mut HangReport) {
+        let Some(here) =
+            self.here.and_then(|one| Some((one.group, self.evidence.groups.get(one.group)?)))
+        else {
+            return;
+        };
+        let others: Vec<String> = self
+            .evidence
+            .groups
+            .iter()
+            .enumerate()
+            .filter(|(at, one)| *at != here.0 && one.communicator == here.1.communicator)
+            .map(|(_, one)| format!("{} of {}", one.name, one.source.name()))
+            .collect();
+        if !others.is_empty() {
+            report.evidence.push(format!("it is {}", others.join(" and ")));
+        }
+    }
+
     /// What holds for every verdict.
     fn common(&self, report: &mut HangReport) {
         if let Some(place) = self.here.and_then(|one| one.call.place.as_ref()) {
@@ -369,7 +339,11 @@ impl Case<'_> {
                 report.missing.push(format!("the files of {}", lower(&self.names(others))));
             }
         }
-        let others = self.stuck.len().saturating_sub(1);
+        self.other_sources(report);
+        report.evidence.extend(self.differed_before());
+        let own = self.here.is_some_and(|one| !one.is_over);
+        let waiting = self.stuck.iter().filter(|one| !one.is_over).count();
+        let others = waiting.saturating_sub(usize::from(own));
         if others > 0 {
             let communicators = if others == 1 {
                 "1 other call waits".to_owned()
@@ -381,7 +355,7 @@ impl Case<'_> {
         let source =
             self.here.and_then(|one| self.evidence.groups.get(one.group)).map(|one| one.source);
         if source == Some(Source::FlightRecorder)
-            && self.here.is_some_and(|one| one.call.waited_ms.is_none())
+            && self.here.is_some_and(|one| !one.is_over && one.call.waited_ms.is_none())
         {
             report.missing.push("since when: the times at which the files were written".to_owned());
         }

@@ -19,6 +19,8 @@ pub(super) enum End {
     Died,
     /// A process is there and does not run or answer.
     Stopped,
+    /// Ranks called something else in a call that ended all the same.
+    Differed,
     /// A process has not come, and waits nowhere.
     NeverCame,
     /// A process wrote nothing any more.
@@ -60,7 +62,7 @@ pub(super) fn ends(evidence: &Evidence, stuck: &[&Stuck]) -> Vec<Met> {
             Condition::Stopped(_) => End::Stopped,
             _ => continue,
         };
-        if !named.contains(&at) && stuck.is_empty() {
+        if !named.contains(&at) && stuck.iter().all(|one| one.is_over) {
             let who = Some(Who { rank: process.rank.unwrap_or_default(), process: Some(at) });
             met.insert(Met { end, stuck: None, who });
         }
@@ -81,7 +83,7 @@ fn follow(
     let Some(one) = all.get(at) else { return next };
     if let Some(differing) = &one.differing {
         met.extend(differing.ranks.iter().map(|who| Met {
-            end: End::Differs,
+            end: if one.is_over { End::Differed } else { End::Differs },
             stuck,
             who: Some(*who),
         }));

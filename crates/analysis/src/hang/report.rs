@@ -46,6 +46,11 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Whether it says that something is wrong.
+    pub const fn is_fault(self) -> bool {
+        !matches!(self, Verdict::Progressing | Verdict::NothingWaits | Verdict::Inconclusive)
+    }
+
     /// As it is printed.
     pub const fn name(self) -> &'static str {
         match self {
@@ -86,7 +91,7 @@ pub struct Blamed {
 pub struct CallSaid {
     /// `all_reduce`.
     pub operation: String,
-    /// Its number as its source prints it.
+    /// Its number among all collectives of the communicator, from 1; of a message among those to or from that rank.
     pub number: u64,
     /// Elements, where all ranks must give as many.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -180,7 +185,7 @@ pub(super) fn report(
         call: None,
         waiting: waiting(stuck),
         communicators: Vec::new(),
-        stuck: stuck.len(),
+        stuck: stuck.iter().filter(|one| !one.is_over).count(),
         evidence: Vec::new(),
         missing: Vec::new(),
         remarks: evidence.remarks.clone(),
@@ -274,6 +279,7 @@ pub(super) fn said(one: &Stuck) -> CallSaid {
 
 fn groups(evidence: &Evidence, stuck: &[&Stuck], first: Option<usize>) -> Vec<StuckGroup> {
     let mut order: Vec<usize> = (0..stuck.len()).collect();
+    order.retain(|at| Some(*at) == first || stuck.get(*at).is_some_and(|one| !one.is_over));
     order.sort_by_key(|at| (Some(*at) != first, *at));
     let listed = |all: &[Who]| all.iter().take(MAX_LISTED).map(|who| who.rank).collect();
     order

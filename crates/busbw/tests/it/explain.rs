@@ -3,6 +3,7 @@
 //! Not the readers' details (tests of `busbw-logs`), not the limits (`busbw-hardware`).
 
 mod damage;
+mod hang;
 
 use rustix::time::{ClockId, clock_gettime};
 use std::borrow::Cow;

@@ -7,6 +7,12 @@ use std::collections::{BTreeMap, HashMap};
 const MAX_MEMBERS: usize = 1 << 20;
 /// The most remarks that are kept.
 const MAX_REMARKS: usize = 64;
+/// Calls that are over and kept of each rank of a communicator: to compare them with the other ranks'.
+pub(super) const KEPT_CALLS: usize = 1024;
+/// As [`KEPT_CALLS`], once [`MAX_KEPT_CALLS`] are kept.
+const KEPT_CALLS_OF_MANY: usize = 64;
+/// Calls that are over and kept of all ranks, some 250 bytes each, before fewer are kept of those that come.
+const MAX_KEPT_CALLS: usize = 1 << 18;
 
 /// All that is known.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,6 +27,7 @@ pub struct Evidence {
     by_pid: HashMap<(String, u32), usize>,
     by_member: HashMap<(String, u32), usize>,
     members: usize,
+    kept_calls: usize,
 }
 
 /// A process.
@@ -34,6 +41,10 @@ pub struct Process {
     pub pid: Option<u32>,
     /// Files that it wrote.
     pub files: Vec<String>,
+    /// The boot of its host, and the namespace in which `pid` counts, where the source says them.
+    pub boot: Option<String>,
+    /// See `boot`.
+    pub pid_namespace: Option<u64>,
     /// What became of it.
     pub condition: Condition,
     /// When it began to write, ns since 1970 by its host's clock.
@@ -96,6 +107,8 @@ pub struct Group {
     pub ranks: Option<u32>,
     /// Its members by their rank in it: all of them where the source lists them, else those who reported.
     pub members: BTreeMap<u32, Member>,
+    /// The place of the first group that is the same communicator by another source; its own where none is before it.
+    pub communicator: usize,
     /// Whether it was seen twice and a member had launched more by then. None: it was seen once.
     pub progressed: Option<bool>,
 }
@@ -118,6 +131,8 @@ pub struct Progress {
     pub open: BTreeMap<u64, Call>,
     /// Those that are over, as far as they are kept, by number.
     pub over: BTreeMap<u64, Call>,
+    /// The source has lost calls: what has the same number on two ranks may be two calls.
+    pub has_gaps: bool,
     /// The source knows what was launched, and not what is over.
     pub counts_only: bool,
     /// Calls by operation, where the source counts each for itself.
@@ -135,8 +150,10 @@ pub struct Progress {
 pub struct Call {
     /// `all_reduce`.
     pub operation: String,
-    /// Its number as the source prints it.
+    /// Its number among all calls of collectives of the communicator, from 1; of a message among those to or from this peer.
     pub number: u64,
+    /// Its number among those of its operation, from 1, where the source counts each operation for itself.
+    pub nth: Option<u64>,
     /// Elements that this rank gives, where all ranks must give the same number.
     pub elements: Option<u64>,
     /// The type as the source names it. Empty: not said.
@@ -208,6 +225,21 @@ impl Evidence {
         at
     }
 
+    /// A process of which nothing is known but that it is there.
+    pub(super) fn of_nobody(&mut self) -> usize {
+        self.add(Process::default())
+    }
+
+    /// The process of this number on a host, if one said so.
+    pub(super) fn known_pid(&self, host: &str, pid: u32) -> Option<usize> {
+        self.by_pid.get(&(host.to_owned(), pid)).copied()
+    }
+
+    /// The process of this rank of the job, if one said so.
+    pub(super) fn known_rank(&self, rank: u32) -> Option<usize> {
+        self.by_rank.get(&rank).copied()
+    }
+
     /// The process that is rank `rank` of the communicator `hash` of NCCL, if one said so.
     pub(super) fn of_member(&self, hash: &str, rank: u32) -> Option<usize> {
         self.by_member.get(&(hash.to_owned(), rank)).copied()
@@ -216,6 +248,19 @@ impl Evidence {
     /// Notes who is rank `rank` of the communicator `hash` of NCCL.
     pub(super) fn is_member(&mut self, hash: &str, rank: u32, process: usize) {
         self.by_member.entry((hash.to_owned(), rank)).or_insert(process);
+    }
+
+    /// How many calls that are over may be kept of one more rank of a communicator.
+    pub(super) fn room_for_calls(&self) -> usize {
+        match self.kept_calls < MAX_KEPT_CALLS {
+            true => KEPT_CALLS,
+            false => KEPT_CALLS_OF_MANY,
+        }
+    }
+
+    /// So many more are kept.
+    pub(super) fn keeps_calls(&mut self, calls: usize) {
+        self.kept_calls = self.kept_calls.saturating_add(calls);
     }
 
     fn add(&mut self, process: Process) -> usize {

@@ -76,6 +76,7 @@ fn progress(facts: &FailureFacts, evidence: &mut Evidence) {
             name: format!("process group {}", inner(name)),
             ranks: None,
             members: BTreeMap::new(),
+            communicator: evidence.groups.len(),
             progressed: None,
         };
         let mut group = group;

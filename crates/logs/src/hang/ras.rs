@@ -3,15 +3,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use busbw_library_logs::ras::RasReport;
+use busbw_library_logs::ras::{RasCommunicator, RasReport};
 
-use super::evidence::{Condition, Evidence, Group, Member, Progress, Source};
-use super::watch::hash;
+use super::evidence::{Condition, Evidence, Group, Member, Process, Progress, Source};
+use super::same::hash;
+
+/// With this begins what RAS says of a process that does not answer it.
+pub const BY_RAS: &str = "NCCL's RAS";
 
 /// What is known of the reports so far: the second one of a job shows whether it goes on.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     groups: HashMap<String, usize>,
+    /// RAS's address of a host, and the host's name by files of its processes.
+    hosts: HashMap<String, String>,
 }
 
 impl Reports {
@@ -24,6 +29,7 @@ impl Reports {
             let count = report.ras.timeouts_count;
             evidence.remark(format!("{name}: {count} answers did not reach RAS in time"));
         }
+        self.name_hosts(report, evidence);
         for one in &report.communicators {
             let id = one.id();
             let before = self.groups.get(&id).copied();
@@ -33,11 +39,7 @@ impl Reports {
                 if !evidence.has_room() {
                     return;
                 }
-                let process = match evidence.of_member(&hash(&one.hash), rank.rank) {
-                    Some(known) => known,
-                    None => evidence.of_pid(&rank.host, rank.pid, None),
-                };
-                evidence.is_member(&hash(&one.hash), rank.rank, process);
+                let process = self.process(one, rank.rank, &rank.host, rank.pid, evidence);
                 let by_operation = rank.collective_counts.clone();
                 let entered =
                     by_operation.values().fold(0, |all: u64, one| all.saturating_add(*one));
@@ -63,15 +65,12 @@ impl Reports {
                 if !evidence.has_room() {
                     return;
                 }
-                let process = match evidence.of_member(&hash(&one.hash), rank.rank) {
-                    Some(known) => known,
-                    None => evidence.of_pid(&rank.host, rank.pid, None),
-                };
+                let process = self.process(one, rank.rank, &rank.host, rank.pid, evidence);
                 let condition = match (rank.status.considered_dead, rank.status.unresponsive) {
-                    (true, _) => Condition::Died(
-                        "RAS has given it up: it gave no answer for a minute".to_owned(),
-                    ),
-                    (_, true) => Condition::Stopped("it does not answer RAS".to_owned()),
+                    (true, _) => {
+                        Condition::Died(format!("{BY_RAS} has given it up: it gives no answer"))
+                    }
+                    (_, true) => Condition::Stopped(format!("{BY_RAS} gets no answer from it")),
                     _ => Condition::Unknown,
                 };
                 if let Some(known) = evidence.processes.get_mut(process) {
@@ -85,6 +84,7 @@ impl Reports {
                 id: id.clone(),
                 ranks: Some(one.size).filter(|size| *size > 0),
                 members,
+                communicator: before.unwrap_or(evidence.groups.len()),
                 progressed,
             };
             match before.and_then(|at| evidence.groups.get_mut(at)) {
@@ -101,6 +101,48 @@ impl Reports {
                 }
             }
         }
+    }
+}
+
+impl Reports {
+    /// RAS knows hosts by their addresses, files by their names: a process that both know by its communicator, rank and number says which is
+    /// which.
+    fn name_hosts(&mut self, report: &RasReport, evidence: &Evidence) {
+        for one in &report.communicators {
+            for rank in &one.ranks {
+                let known = evidence.of_member(&hash(&one.hash), rank.rank);
+                let known = known.and_then(|at| evidence.processes.get(at));
+                if let Some(Process { host: Some(host), pid: Some(pid), .. }) = known
+                    && rank.pid == Some(*pid)
+                    && !rank.host.is_empty()
+                {
+                    self.hosts.entry(rank.host.clone()).or_insert_with(|| host.clone());
+                }
+            }
+        }
+    }
+
+    /// The process of a rank; RAS may not know it.
+    fn process(
+        &self,
+        of: &RasCommunicator,
+        rank: u32,
+        address: &str,
+        pid: Option<u32>,
+        evidence: &mut Evidence,
+    ) -> usize {
+        let hash = hash(&of.hash);
+        let named = || {
+            let pid = pid?;
+            self.hosts.get(address).and_then(|host| evidence.known_pid(host, pid))
+        };
+        let process = match (evidence.of_member(&hash, rank).or_else(named), pid) {
+            (Some(known), _) => known,
+            (None, Some(pid)) => evidence.of_pid(address, pid, None),
+            (None, None) => evidence.of_nobody(),
+        };
+        evidence.is_member(&hash, rank, process);
+        process
     }
 }
 

@@ -6,7 +6,7 @@ use busbw_watch_file::WatchFile;
 use memchr::memmem;
 use thiserror::Error;
 
-use super::{evidence::Evidence, log, ras::Reports, recorder::Recorders, watch::Watches};
+use super::{evidence::Evidence, log, ras::Reports, recorder::Recorders, same, watch::Watches};
 use crate::flight_recorder::{Dump, MAX_DUMP_BYTES, is_dump};
 
 /// Why a file is not read.
@@ -137,6 +137,8 @@ impl Reader {
         for (name, report) in &self.reports {
             reports.take(report, name, &mut self.evidence);
         }
+        same::fill(&mut self.evidence);
+        same::join(&mut self.evidence);
         self.evidence
     }
 }

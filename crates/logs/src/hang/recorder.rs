@@ -10,8 +10,6 @@ use std::collections::{BTreeMap, HashMap, HashSet, hash_map::Entry as Slot};
 use super::evidence::{Call, Evidence, Group, Member, Message, Progress, Source};
 use crate::flight_recorder::{Dump, Entry};
 
-/// Calls that are over and kept for each group and rank: to compare with a rank that is still in one of them.
-const KEPT_CALLS: usize = 64;
 /// The longest name of an operation or a type, bytes.
 const MAX_NAME_BYTES: usize = 64;
 /// The most open sends and receives of a rank.
@@ -129,6 +127,7 @@ impl Recorders {
                 continue;
             }
             let last = walk.status(dump);
+            let kept = evidence.room_for_calls();
             let own = match list.iter().position(|one| *one == rank) {
                 Some(own) => u32::try_from(own).unwrap_or(u32::MAX),
                 None => rank,
@@ -136,7 +135,10 @@ impl Recorders {
             if let Some(member) =
                 evidence.groups.get_mut(at).and_then(|one| one.members.get_mut(&own))
             {
-                member.progress = Some(walk.progress(last, view));
+                let progress = walk.progress(last, view, kept);
+                let over = progress.over.len();
+                member.progress = Some(progress);
+                evidence.keeps_calls(over);
             }
             seen.groups.push(at);
         }
@@ -176,6 +178,7 @@ impl Recorders {
                     name: format!("process group {}{words}", short(name)),
                     ranks: u32::try_from(list.len()).ok().filter(|ranks| *ranks > 0),
                     members,
+                    communicator: evidence.groups.len(),
                     progressed: None,
                 });
                 *slot.insert(evidence.groups.len() - 1)
@@ -240,7 +243,7 @@ impl<'d> Walk<'d> {
         u64::try_from(status.last_completed_collective.0?).ok()
     }
 
-    fn progress(&self, last_over: Option<u64>, view: View) -> Progress {
+    fn progress(&self, last_over: Option<u64>, view: View, kept: usize) -> Progress {
         let number = |entry: &Entry| u64::try_from(entry.collective_seq_id).unwrap_or_default();
         let over = self.collectives.iter().filter(|one| is_over(one)).map(|one| number(one)).max();
         let over = over.max(last_over);
@@ -260,7 +263,7 @@ impl<'d> Walk<'d> {
                     known.started = known.started.max(call.started);
                 })
                 .or_insert(call);
-            if progress.over.len() > KEPT_CALLS {
+            if progress.over.len() > kept {
                 progress.over.pop_first();
             }
         }
@@ -325,6 +328,7 @@ fn call(entry: &Entry, number: u64, view: View) -> Call {
     Call {
         operation: name,
         number,
+        nth: None,
         elements,
         datatype: entry
             .input_dtypes

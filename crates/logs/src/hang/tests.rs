@@ -105,7 +105,7 @@ fn a_silent_process_is_told_by_aligned_clocks() {
     let group = &evidence.groups[0];
     let waiting = group.members[&0].progress.as_ref().unwrap();
     assert_eq!(waiting.open[&4].waited_ms, Some(26_000));
-    assert_eq!((waiting.open[&4].number, waiting.open[&4].started), (3, Some(true)));
+    assert_eq!((waiting.open[&4].number, waiting.open[&4].started), (4, Some(true)));
     let behind = group.members[&1].progress.as_ref().unwrap();
     assert_eq!((behind.entered, behind.open.len()), (3, 0));
 }

@@ -4,11 +4,14 @@
 //! NCCL counts a communicator's calls of each operation, so that the number of calls in all is the sum over the operations,
 //! and the same on all ranks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use busbw_watch_file::{Class, Heartbeat, Line, OpenCall, WatchFile};
 
-use super::evidence::{Call, Condition, Evidence, Group, Member, Message, Progress, Source};
+use super::evidence::{
+    Call, Condition, Evidence, Group, KEPT_CALLS, Member, Message, Progress, Source,
+};
+use super::same::hash;
 
 /// How long a file may be without a heartbeat while others have some, ns: heartbeats come each second.
 const SILENCE: u64 = 5_000_000_000;
@@ -20,6 +23,8 @@ const MAX_ALIGNED: usize = 4096;
 /// What a process wrote, in all its files.
 #[derive(Debug, Default)]
 struct Written {
+    /// Its host and the boot of it: processes of one have one clock.
+    host: (String, Option<String>),
     began: u64,
     heartbeat: Option<Heartbeat>,
     finished: bool,
@@ -41,6 +46,11 @@ struct Seen {
     /// By peer and direction: messages so far.
     messages: BTreeMap<(u32, bool), u64>,
     open: HashMap<(Class, u64), OpenCall>,
+    /// Classes of collectives that ended, and the newest of their calls: the class's place, NCCL's number, and when it was asked for.
+    classes: Vec<Class>,
+    ended: VecDeque<(usize, u64, u64)>,
+    /// All collectives that ended.
+    all_ended: u64,
     /// When calls that ended were asked for: ns since the process began to write.
     asked: HashMap<(String, u64), u64>,
 }
@@ -59,6 +69,8 @@ impl Watches {
         if let Some(known) = evidence.processes.get_mut(at) {
             known.files.push(name.to_owned());
             known.began.get_or_insert(process.began);
+            known.boot = known.boot.take().or_else(|| process.boot.clone());
+            known.pid_namespace = known.pid_namespace.or(process.pid_namespace);
         }
         if file.unread > 0 {
             evidence.remark(format!("{name}: {} lines could not be read", file.unread));
@@ -71,6 +83,7 @@ impl Watches {
             ));
         }
         written.began = process.began;
+        written.host = (process.host.clone(), process.boot.clone());
         written.job.clone_from(&process.job);
         file.lines.iter().for_each(|line| written.line(line));
     }
@@ -128,22 +141,22 @@ impl Watches {
                         name,
                         ranks: Some(seen.ranks).filter(|ranks| *ranks > 0),
                         members: BTreeMap::new(),
+                        communicator: evidence.groups.len(),
                         progressed: None,
                     });
                     evidence.groups.len() - 1
                 });
-                let progress = Some(seen.progress(written));
+                // Of a process that wrote its first lines and no more nothing says how far it came.
+                let is_known = written.heartbeat.is_some() || !seen.counts.is_empty();
+                let kept = evidence.room_for_calls();
+                let progress = is_known.then(|| seen.progress(written, kept));
+                evidence.keeps_calls(progress.as_ref().map_or(0, |one| one.over.len()));
                 if let Some(group) = evidence.groups.get_mut(group) {
                     group.members.insert(seen.rank, Member { process: *at, progress });
                 }
             }
         }
     }
-}
-
-/// NCCL's hash of a communicator without the form of its source.
-pub(super) fn hash(id: &str) -> String {
-    id.trim_start_matches("0x").trim_start_matches('0').to_ascii_lowercase()
 }
 
 /// When each process last gave a sign, ns by the clock of the first: clocks of hosts are aligned by the calls that
@@ -160,7 +173,8 @@ fn ends(order: &[(usize, Written)]) -> Vec<Option<i128>> {
         all
     };
     let mut known: HashMap<(String, String, u64), i128> = HashMap::new();
-    order
+    let mut hosts: HashMap<&(String, Option<String>), i128> = HashMap::new();
+    let aligned: Vec<Option<i128>> = order
         .iter()
         .map(|(_, written)| {
             let own = asked(written);
@@ -172,9 +186,14 @@ fn ends(order: &[(usize, Written)]) -> Vec<Option<i128>> {
                 known.entry(key).or_insert(at - offset);
             });
             let last = written.heartbeat.map(|beat| beat.at)?;
+            hosts.entry(&written.host).or_insert(offset);
             Some(i128::from(written.began) + i128::from(last) - offset)
         })
-        .collect()
+        .collect();
+    // Who wrote no heartbeat gave a sign when it began, by the clock that others of its host have.
+    let began =
+        |written: &Written| Some(i128::from(written.began) - hosts.get(&written.host).copied()?);
+    order.iter().zip(aligned).map(|((_, one), end)| end.or_else(|| began(one))).collect()
 }
 
 impl Written {
@@ -194,6 +213,7 @@ impl Written {
                     self.timed |= call.started.is_some();
                     seen.count(&calls.class, call.sequence);
                     seen.open.remove(&(calls.class.clone(), call.sequence));
+                    seen.end(&calls.class, call.sequence, call.enqueued);
                     if calls.class.peer.is_none() && seen.asked.len() < MAX_ALIGNED {
                         let key = (calls.class.operation.clone(), call.sequence);
                         seen.asked.insert(key, call.enqueued);
@@ -234,7 +254,27 @@ impl Seen {
         }
     }
 
-    fn progress(&self, written: &Written) -> Progress {
+    /// Keeps a collective that ended.
+    fn end(&mut self, class: &Class, sequence: u64, enqueued: u64) {
+        if class.peer.is_some() {
+            return;
+        }
+        self.all_ended += 1;
+        let place = match self.classes.iter().rposition(|one| one == class) {
+            Some(place) => place,
+            None if self.classes.len() < KEPT_CALLS => {
+                self.classes.push(class.clone());
+                self.classes.len() - 1
+            }
+            None => return,
+        };
+        if self.ended.len() == KEPT_CALLS {
+            self.ended.pop_front();
+        }
+        self.ended.push_back((place, sequence, enqueued));
+    }
+
+    fn progress(&self, written: &Written, kept: usize) -> Progress {
         let mut by_operation = self.counts.clone();
         let mut totals: BTreeMap<&str, u64> = BTreeMap::new();
         for (class, calls) in &self.totals {
@@ -250,40 +290,76 @@ impl Seen {
         let mut open: Vec<&OpenCall> =
             self.open.values().filter(|one| one.at.saturating_add(OPEN_WITHIN) >= newest).collect();
         open.sort_by_key(|one| (one.enqueued, one.sequence));
-        let (messages, collectives): (Vec<&OpenCall>, Vec<&OpenCall>) =
+        let (messages, open): (Vec<&OpenCall>, Vec<&OpenCall>) =
             open.into_iter().partition(|one| one.class.peer.is_some());
+        let mut ended = self.ended.iter().copied().collect::<Vec<_>>();
+        ended.sort_by_key(|(_, sequence, enqueued)| (*enqueued, *sequence));
+        // Files that were put aside twice, and calls for which there was no room, are missing.
+        let has_gaps = self.all_ended.saturating_add(open.len() as u64) != entered;
         // A file may claim any number; calls behind it are still counted.
-        let first = entered.saturating_sub(collectives.len() as u64).min(u64::MAX >> 1);
-        let call = |one: &OpenCall| Call {
-            operation: snake(&one.class.operation),
-            number: one.sequence,
-            elements: Some(one.class.count),
-            datatype: one.class.datatype.clone(),
-            waited_ms: Some(one.at.saturating_sub(one.enqueued) / 1_000_000),
-            since: Some(written.began.saturating_add(one.enqueued)),
-            started: match one.channels_started {
-                0 => written.timed.then_some(false),
-                _ => Some(true),
-            },
-            place: None,
-        };
+        let behind = |calls: usize| entered.saturating_sub(calls as u64).min(u64::MAX >> 1);
+        let first_open = behind(open.len());
+        let first_over = behind(open.len() + ended.len());
+        let left_out = ended.len().saturating_sub(kept);
+        let ended = (first_over + 1..).zip(&ended).skip(left_out);
         Progress {
             entered,
-            open: (first + 1..).zip(collectives.into_iter().map(call)).collect(),
-            over: BTreeMap::new(),
+            open: (first_open + 1..)
+                .zip(open)
+                .map(|(number, one)| (number, open_call(number, one, written)))
+                .collect(),
+            over: ended
+                .filter(|(number, _)| *number <= first_open)
+                .filter_map(|(number, (place, sequence, enqueued))| {
+                    let class = self.classes.get(*place)?;
+                    let since = Some(written.began.saturating_add(*enqueued));
+                    Some((number, Call { since, ..call(number, class, *sequence) }))
+                })
+                .collect(),
+            has_gaps,
             counts_only: false,
             by_operation,
             messages: messages
                 .into_iter()
                 .filter_map(|one| {
                     let is_send = one.class.operation == "Send";
-                    let nth = Some(one.sequence.saturating_add(1));
-                    Some(Message { peer: one.class.peer?, is_send, nth, call: call(one) })
+                    let nth = one.sequence.saturating_add(1);
+                    let call =
+                        Call { elements: Some(one.class.count), ..open_call(nth, one, written) };
+                    Some(Message { peer: one.class.peer?, is_send, nth: Some(nth), call })
                 })
                 .collect(),
             has_all_messages: true,
             messages_made: self.messages.clone(),
         }
+    }
+}
+
+fn open_call(number: u64, one: &OpenCall, written: &Written) -> Call {
+    Call {
+        waited_ms: Some(one.at.saturating_sub(one.enqueued) / 1_000_000),
+        since: Some(written.began.saturating_add(one.enqueued)),
+        started: match one.channels_started {
+            0 => written.timed.then_some(false),
+            _ => Some(true),
+        },
+        ..call(number, &one.class, one.sequence)
+    }
+}
+
+fn call(number: u64, class: &Class, sequence: u64) -> Call {
+    // Others may be given as many elements as the rank likes, or NCCL says a sum.
+    let is_even = matches!(
+        class.operation.as_str(),
+        "AllReduce" | "AllGather" | "ReduceScatter" | "Broadcast" | "Reduce"
+    );
+    Call {
+        operation: snake(&class.operation),
+        number,
+        nth: Some(sequence.saturating_add(1)),
+        elements: is_even.then_some(class.count),
+        datatype: class.datatype.clone(),
+        ..Call::default()
     }
 }
 

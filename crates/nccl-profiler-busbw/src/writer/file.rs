@@ -132,6 +132,8 @@ mod tests {
             busbw: String::new(),
             host: "a.b".into(),
             pid: 7,
+            boot: None,
+            pid_namespace: None,
             job: None,
             rank: None,
             began: 1,

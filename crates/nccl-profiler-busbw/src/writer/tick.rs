@@ -74,6 +74,8 @@ pub(super) struct Writer {
     gpu_origin: Option<u64>,
     core_wait: CoreWait,
     late: u64,
+    /// Communicators that were looked at.
+    introduced: usize,
     /// Until when steps are written.
     steps_until: u64,
 }
@@ -92,6 +94,7 @@ impl Writer {
             gpu_origin: None,
             core_wait,
             late: 0,
+            introduced: 0,
             steps_until: memory.now(),
         }
     }
@@ -109,6 +112,18 @@ impl Writer {
     /// Whether lines should be written now.
     pub fn much(&self) -> bool {
         self.collected.fresh() >= MUCH
+    }
+
+    /// Writes the line of a communicator with the first tick: of a process that dies within its first second it says who it was.
+    ///
+    /// # Errors
+    /// As of [`Writer::flush`].
+    pub fn introduce(&mut self) -> io::Result<()> {
+        if self.memory.communicators.begun() == self.introduced {
+            return Ok(());
+        }
+        self.communicator_lines();
+        self.write()
     }
 
     /// Takes out the calls that ended.
@@ -291,7 +306,9 @@ impl Writer {
 
     /// Lines of communicators that have none in this file.
     fn communicator_lines(&mut self) {
+        let mut introduced = 0;
         for one in self.memory.communicators.all() {
+            introduced += 1;
             let progress = self.progress.entry(one.number).or_default();
             // v2 and v3 say the rank with the first call.
             let Ok(rank) = u32::try_from(one.rank.load(Ordering::Relaxed)) else { continue };
@@ -313,6 +330,7 @@ impl Writer {
                 at: one.at,
             }));
         }
+        self.introduced = introduced;
     }
 
     /// Lines of calls; written in parts, so that memory stays bounded.

@@ -48,6 +48,7 @@ pub fn play(name: &str) {
         "often" => often(),
         "standby" => standby(),
         "loaded" => loaded(),
+        "killed_early" => killed_early(),
         other => panic!("{other}"),
     }
 }
@@ -136,6 +137,18 @@ fn loaded() {
     }
     // Its thread goes on.
     thread::sleep(Duration::from_millis(1200));
+}
+
+/// A process that is killed within its first second, after its first call.
+fn killed_early() {
+    let context = V5.init(new_mask(), 0xabc0, 16, 3);
+    let group = V5.group(context);
+    let call = V5.collective(context, &Call { sequence: 0, ..ALL_REDUCE });
+    V5.stop(call);
+    V5.stop(group);
+    thread::sleep(Duration::from_millis(400));
+    // SAFETY: a signal to this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
 fn no_room() {

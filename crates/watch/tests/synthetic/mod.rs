@@ -216,6 +216,8 @@ fn file(rank: &Rank, at: usize, shape: Shape, core: bool, stopped: Option<f64>) 
         busbw: "test".into(),
         host: format!("h{}", at / 8),
         pid: 1000 + at as u32,
+        boot: None,
+        pid_namespace: None,
         job: None,
         rank: Some(at as u32),
         began: rank.began as u64,
