@@ -124,7 +124,8 @@ pub(super) fn assess(at: usize, group: &Group) -> State {
 
 /// The first collective that is not over on all ranks.
 fn collective(at: usize, known: &[(Who, &Progress)], unknown: &[Who]) -> Option<Stuck> {
-    let number = *known.iter().filter_map(|(_, progress)| progress.open.keys().next()).min()?;
+    let first = known.iter().filter_map(|(_, progress)| progress.open.keys().next()).min();
+    let Some(&number) = first else { return untimed(at, known, unknown) };
     let mut inside: Vec<(Who, &Call)> = Vec::new();
     let mut absent = Vec::new();
     let mut behind = BTreeMap::new();
@@ -178,6 +179,31 @@ fn collective(at: usize, known: &[(Who, &Progress)], unknown: &[Who]) -> Option<
 
 fn called<'a>(inside: impl IntoIterator<Item = (Who, &'a Call)>) -> BTreeMap<usize, u64> {
     inside.into_iter().filter_map(|(who, call)| Some((who.process?, call.since?))).collect()
+}
+
+/// The first collective that some ranks asked for and others did not, where it may stand: of a call whose kernel was not timed no
+/// end is known. A job that goes on looks alike for a moment.
+fn untimed(at: usize, known: &[(Who, &Progress)], unknown: &[Who]) -> Option<Stuck> {
+    let number = known.iter().map(|(_, progress)| progress.entered).min()?.saturating_add(1);
+    let (inside, absent): (Vec<_>, Vec<_>) =
+        known.iter().copied().partition(|(_, progress)| progress.entered >= number);
+    let calls = inside.iter().map(|(who, progress)| {
+        let call = progress.over.get(&number).filter(|call| call.end_unknown)?;
+        (!progress.has_gaps).then_some((*who, call))
+    });
+    let calls: Vec<(Who, &Call)> = calls.collect::<Option<_>>()?;
+    let (_, shown) = calls.iter().max_by_key(|(_, call)| call.waited_ms)?;
+    Some(Stuck {
+        number,
+        call: (*shown).clone(),
+        waiting: calls.iter().map(|(who, _)| *who).collect(),
+        behind: absent.iter().map(|(who, _)| (who.rank, 1)).collect(),
+        absent: absent.iter().map(|(who, _)| *who).collect(),
+        unknown: unknown.to_vec(),
+        seen_once: true,
+        called: called(calls.iter().copied()),
+        ..Stuck::of(at)
+    })
 }
 
 /// Of a source that counts launches alone: who has launched fewer than the others, or others.

@@ -105,10 +105,15 @@ impl Case<'_> {
             if self.who.len() == 1 { "it is" } else { "they are" }
         ));
         if here.seen_once {
-            report.missing.push(
-                "a second report of RAS: ranks of a healthy job differ by a call, too, at any one moment (--ras asks twice)"
-                    .to_owned(),
-            );
+            let why = match here.call.end_unknown {
+                true => {
+                    "whether the call stands: its kernel was not timed, and a slow job looks alike; look again in some seconds, or ask NCCL's RAS (--ras)"
+                }
+                false => {
+                    "a second report of RAS: ranks of a healthy job differ by a call, too, at any one moment (--ras asks twice)"
+                }
+            };
+            report.missing.push(why.to_owned());
         }
         report.remedy = Some(match here.not_begun {
             true => "find out which earlier kernel that GPU still runs".to_owned(),

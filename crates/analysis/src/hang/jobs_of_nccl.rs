@@ -131,3 +131,48 @@ fn who_wrote_one_line_has_its_rank_and_number() {
     let report = judged("killed", &[Kind::Watch]);
     assert!(report.sentence.starts_with("Rank 2 has given no sign for"), "{}", report.sentence);
 }
+
+/// Of calls that come often only some are timed. Here the profiler's files say of none how long it took, nor that one stands.
+#[test]
+fn a_rank_that_never_came_is_seen_without_times() {
+    let folder =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/hang/data/nccl/never-comes");
+    let judged = |beat: u64| {
+        let mut reader = Reader::default();
+        for pid in [39296, 39297, 39298, 39299] {
+            let text = std::fs::read_to_string(folder.join(format!("vm.{pid}.jsonl"))).unwrap();
+            let mut lines = String::new();
+            for line in text.lines() {
+                let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+                match line["kind"].as_str().unwrap() {
+                    // What stood was asked for all the same.
+                    "open" => {
+                        let call =
+                            serde_json::json!([line["sequence"], line["enqueued"], null, null]);
+                        if lines.contains(&call.to_string()) {
+                            continue;
+                        }
+                        line["kind"] = "calls".into();
+                        line["calls"] = serde_json::json!([call]);
+                    }
+                    "calls" => {
+                        for call in line["calls"].as_array_mut().unwrap() {
+                            (call[2], call[3]) = (serde_json::Value::Null, serde_json::Value::Null);
+                        }
+                    }
+                    "heartbeat" => line["at"] = beat.into(),
+                    _ => {}
+                }
+                lines += &format!("{line}\n");
+            }
+            reader.read(lines.as_bytes(), &format!("vm.{pid}.jsonl"), None).unwrap();
+        }
+        judge(&reader.finish())
+    };
+    let report = judged(12_000_000_000);
+    assert_eq!(short(&report), (Verdict::NeverCame, vec![2], 6), "{report:#?}");
+    assert_eq!(report.confidence, Some(Confidence::Possible));
+    assert!(report.missing.iter().any(|one| one.contains("its kernel was not timed")));
+    // A moment later a rank may still come.
+    assert_eq!(judged(1_500_000_000).verdict, Verdict::Progressing);
+}

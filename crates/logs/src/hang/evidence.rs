@@ -166,6 +166,8 @@ pub struct Call {
     pub started: Option<bool>,
     /// Where the program called it.
     pub place: Option<String>,
+    /// Its source does not know whether it is over: its kernel was not timed.
+    pub end_unknown: bool,
 }
 
 /// A send or a receive that is not over.

@@ -326,6 +326,7 @@ fn call(entry: &Entry, number: u64, view: View) -> Call {
         entry.input_sizes.iter().map(tensor).fold(0, u64::saturating_add)
     });
     Call {
+        end_unknown: false,
         operation: name,
         number,
         nth: None,

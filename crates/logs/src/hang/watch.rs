@@ -46,13 +46,26 @@ struct Seen {
     /// By peer and direction: messages so far.
     messages: BTreeMap<(u32, bool), u64>,
     open: HashMap<(Class, u64), OpenCall>,
-    /// Classes of collectives that ended, and the newest of their calls: the class's place, NCCL's number, and when it was asked for.
+    /// Classes of collectives that ended, and the newest of their calls.
     classes: Vec<Class>,
-    ended: VecDeque<(usize, u64, u64)>,
+    ended: VecDeque<Ended>,
     /// All collectives that ended.
     all_ended: u64,
     /// When calls that ended were asked for: ns since the process began to write.
     asked: HashMap<(String, u64), u64>,
+}
+
+/// A collective that ended, or whose kernel was not timed.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    /// Its class's place.
+    class: usize,
+    /// NCCL's number of it.
+    sequence: u64,
+    /// When it was asked for, ns since the process began to write.
+    enqueued: u64,
+    /// Whether its end was seen.
+    timed: bool,
 }
 
 /// What is known of the processes so far.
@@ -213,7 +226,7 @@ impl Written {
                     self.timed |= call.started.is_some();
                     seen.count(&calls.class, call.sequence);
                     seen.open.remove(&(calls.class.clone(), call.sequence));
-                    seen.end(&calls.class, call.sequence, call.enqueued);
+                    seen.end(&calls.class, call);
                     if calls.class.peer.is_none() && seen.asked.len() < MAX_ALIGNED {
                         let key = (calls.class.operation.clone(), call.sequence);
                         seen.asked.insert(key, call.enqueued);
@@ -255,12 +268,12 @@ impl Seen {
     }
 
     /// Keeps a collective that ended.
-    fn end(&mut self, class: &Class, sequence: u64, enqueued: u64) {
+    fn end(&mut self, class: &Class, call: &busbw_watch_file::Call) {
         if class.peer.is_some() {
             return;
         }
         self.all_ended += 1;
-        let place = match self.classes.iter().rposition(|one| one == class) {
+        let class = match self.classes.iter().rposition(|one| one == class) {
             Some(place) => place,
             None if self.classes.len() < KEPT_CALLS => {
                 self.classes.push(class.clone());
@@ -271,7 +284,8 @@ impl Seen {
         if self.ended.len() == KEPT_CALLS {
             self.ended.pop_front();
         }
-        self.ended.push_back((place, sequence, enqueued));
+        let (sequence, enqueued) = (call.sequence, call.enqueued);
+        self.ended.push_back(Ended { class, sequence, enqueued, timed: call.duration.is_some() });
     }
 
     fn progress(&self, written: &Written, kept: usize) -> Progress {
@@ -293,7 +307,7 @@ impl Seen {
         let (messages, open): (Vec<&OpenCall>, Vec<&OpenCall>) =
             open.into_iter().partition(|one| one.class.peer.is_some());
         let mut ended = self.ended.iter().copied().collect::<Vec<_>>();
-        ended.sort_by_key(|(_, sequence, enqueued)| (*enqueued, *sequence));
+        ended.sort_by_key(|one| (one.enqueued, one.sequence));
         // Files that were put aside twice, and calls for which there was no room, are missing.
         let has_gaps = self.all_ended.saturating_add(open.len() as u64) != entered;
         // A file may claim any number; calls behind it are still counted.
@@ -310,10 +324,13 @@ impl Seen {
                 .collect(),
             over: ended
                 .filter(|(number, _)| *number <= first_open)
-                .filter_map(|(number, (place, sequence, enqueued))| {
-                    let class = self.classes.get(*place)?;
-                    let since = Some(written.began.saturating_add(*enqueued));
-                    Some((number, Call { since, ..call(number, class, *sequence) }))
+                .filter_map(|(number, one)| {
+                    let class = self.classes.get(one.class)?;
+                    let since = Some(written.began.saturating_add(one.enqueued));
+                    let stands = (!one.timed).then(|| newest.saturating_sub(one.enqueued));
+                    let waited_ms = stands.map(|ns| ns / 1_000_000);
+                    let call = call(number, class, one.sequence);
+                    Some((number, Call { since, waited_ms, end_unknown: !one.timed, ..call }))
                 })
                 .collect(),
             has_gaps,
