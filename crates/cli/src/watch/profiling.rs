@@ -155,13 +155,13 @@ fn is_this_job(job: &Job, report: &RasReport) -> Result<(), String> {
             job.groups.iter().filter(|group| hash.is_some() && number(&group.id) == hash);
         of_files.flat_map(|group| &group.members).any(|member| {
             let pid = job.peers[member.peer].process.pid;
-            seen.ranks.iter().any(|rank| (rank.rank, rank.pid) == (member.rank, pid))
+            seen.ranks.iter().any(|rank| (rank.rank, rank.pid) == (member.rank, Some(pid)))
         })
     });
     if same {
         return Ok(());
     }
-    let seen = report.communicators.iter().flat_map(|one| &one.ranks).map(|rank| rank.pid);
+    let seen = report.communicators.iter().flat_map(|one| &one.ranks).filter_map(|rank| rank.pid);
     let seen: Vec<String> = seen.take(4).map(|pid| pid.to_string()).collect();
     Err(format!(
         "is another job (processes {}): no communicator and process of the files is in its report. Name this job's NCCL_RAS_ADDR by --ras; jobs on one host need a port each",
