@@ -162,6 +162,7 @@ fn absurd_numbers_do_no_harm() {
                         core_wait: Some(u64::MAX),
                         dropped_calls: u64::MAX,
                         dropped_steps: u64::MAX,
+                        mask: None,
                     };
                 }
                 _ => {}
