@@ -121,7 +121,7 @@ fn nobody_is_named_too_early() {
             through_ssh(slow).start().end(2 * SOON).exits(0);
             return;
         };
-        let mut running = through_ssh("-N 2000").start();
+        let mut running = through_ssh("-N 600").start();
         running.at_row(3);
         let pid = who.find(&running);
         aftermath::signal(pid, Signal::STOP);
@@ -129,7 +129,7 @@ fn nobody_is_named_too_early() {
         aftermath::signal(pid, Signal::CONT);
         let ended = running.end(2 * SOON);
         ended.exits(0);
-        assert_eq!(ended.rows().len(), 2000);
+        assert_eq!(ended.rows().len(), 600);
     });
     all_passed(&outcomes, |who| format!("{who:?}"));
 }
