@@ -42,8 +42,8 @@ pub fn run(arguments: &WatchArguments) -> Result<Exit> {
     if arguments.once {
         if let Some(profiling) = profiling {
             // Another second, until what was recorded last is written.
-            let last = Duration::from_secs_f64(arguments.last.unwrap_or(ENABLED_S));
-            std::thread::sleep(last + Duration::from_secs(1));
+            let last = arguments.last.unwrap_or(ENABLED_S) + 1.0;
+            std::thread::sleep(Duration::try_from_secs_f64(last).unwrap_or(Duration::MAX));
             profiling.end()?;
         }
         let (job, view) = watch.look()?;
