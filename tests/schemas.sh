@@ -26,6 +26,7 @@ for backend in host fake; do
 done
 "$busbw" bw --backend net -g 2 -b 8 -e 4K -n 20 --batches 1 --record record-net.jsonl >/dev/null 2>&1
 "$busbw" pairs --backend host -g 2 --record record-pairs.jsonl >/dev/null 2>&1
+"$busbw" replay "$root"/crates/logs/src/trace/data/nccl_2.27.7_two_ranks.log --backend host -g 2 --batches 1 --record record-replay.jsonl >/dev/null 2>&1
 cat record-*.jsonl a/*.jsonl "$root"/crates/busbw/tests/records/*.jsonl >record.out
 "$busbw" explain --json "$cases"/*.txt "$cases"/*.md "$failed"/logs/* a/1.jsonl record-*.jsonl "$root"/crates/busbw/tests/records/*.jsonl >explain.out 2>/dev/null || true
 # Where what it was given tells of a hang, too, the first line is that verdict.

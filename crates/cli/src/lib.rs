@@ -37,6 +37,7 @@ mod survey;
 pub mod sweep;
 mod topo;
 mod topo_command;
+mod trace_classes;
 /// One job over several transports.
 pub mod transports;
 mod tune;

@@ -26,6 +26,7 @@ mod predicting;
 mod rdma;
 mod reading_commands;
 mod record_commands;
+mod replaying;
 mod reporting;
 mod suspicious_options;
 mod sweeping;

@@ -85,7 +85,7 @@ fn half(time_us: f64, algbw: f64) -> Half {
 fn row(plan: &Plan, datatype: DataType, message: u64, half: Half) -> Row {
     let element = datatype.bytes();
     let (size, count) = match plan.benchmark {
-        Benchmark::Messages(_) | Benchmark::Pairs => (message, message / element as u64),
+        Benchmark::Messages(_) | Benchmark::Pairs | Benchmark::Replay => (message, message / element as u64),
         Benchmark::Collective(collective) => {
             let counts = collective.counts_of_message(message as usize, element, plan.ranks());
             (counts.bytes(element) as u64, counts.param as u64)

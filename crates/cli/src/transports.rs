@@ -142,6 +142,11 @@ pub(crate) fn indistinct(plan: &Plan) -> Option<&'static str> {
             "NCCL_TESTS_SPLIT makes several communicators, and NCCL's log does not say to which one a connection belongs: unset it to compare transports",
         );
     }
+    if plan.calls.is_some() {
+        return Some(
+            "a replay runs several collectives, and a transport is proven by one: name that one",
+        );
+    }
     (plan.variants.len() > 1).then_some(
         "calls of several variants alternate, and devices' counters cannot tell whose bytes they count: give one algorithm, number of CTAs and policy to compare transports",
     )

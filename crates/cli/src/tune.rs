@@ -17,7 +17,6 @@ mod replaying;
 mod show_choices;
 mod state;
 mod table;
-mod trace_classes;
 mod trial;
 mod tuner_file;
 
@@ -71,7 +70,13 @@ fn tune(arguments: &TuneArguments, args: &[OsString], leader: Option<&Leader>) -
     };
     let (benches, weights) = mix::benches(&asked)?;
     let mut job = Job::new(&asked, &benches, leader, Interruption::watch()?)?;
-    load::may(&asked, &job, leader)?;
+    let launches = format!(
+        "up to {} {} in about {:.0} s and what the final comparison takes",
+        asked.trials,
+        if asked.search { "launches for each of three searches" } else { "launches" },
+        asked.seconds(),
+    );
+    load::may(&asked, &job, &launches, leader)?;
     let path = state::path(&asked, &job.plan().program)?;
     let mut state = match resumed {
         Some(state) => {

@@ -1,4 +1,4 @@
-//! What a run measures: a collective, messages between pairs of ranks, or every pair in turns.
+//! What a run measures: a collective, messages between pairs of ranks, every pair in turns, or a job's own calls.
 //! Not how it is measured.
 
 use std::fmt;
@@ -16,23 +16,29 @@ pub enum Benchmark {
     Messages(Messages),
     /// Messages of every pair of ranks, in rounds.
     Pairs,
+    /// The collectives that a job called, in their order.
+    Replay,
 }
 
 impl Benchmark {
+    /// Those that are neither a collective nor messages.
+    pub const OTHERS: [Benchmark; 2] = [Benchmark::Pairs, Benchmark::Replay];
+
     /// The command's name.
     pub const fn name(self) -> &'static str {
         match self {
             Benchmark::Collective(collective) => collective.name(),
             Benchmark::Messages(messages) => messages.name(),
             Benchmark::Pairs => "pairs",
+            Benchmark::Replay => "replay",
         }
     }
 
     /// The benchmark of that name.
     pub fn from_name(name: &str) -> Option<Benchmark> {
         let collective = Collective::from_name(name).map(Benchmark::Collective);
-        let pairs = (name == Benchmark::Pairs.name()).then_some(Benchmark::Pairs);
-        collective.or_else(|| Messages::from_name(name).map(Benchmark::Messages)).or(pairs)
+        let other = || Benchmark::OTHERS.into_iter().find(|one| one.name() == name);
+        collective.or_else(|| Messages::from_name(name).map(Benchmark::Messages)).or_else(other)
     }
 
     /// The benchmark that a person means: `AllReduce`, `all-reduce` and `allreduce` are `all_reduce`.
@@ -40,7 +46,7 @@ impl Benchmark {
         let meant = squashed(word);
         let collectives = Collective::every().map(Benchmark::Collective);
         let mut all =
-            collectives.chain(Messages::ALL.map(Benchmark::Messages)).chain([Benchmark::Pairs]);
+            collectives.chain(Messages::ALL.map(Benchmark::Messages)).chain(Benchmark::OTHERS);
         all.find(|benchmark| squashed(benchmark.name()) == meant)
     }
 
@@ -48,15 +54,20 @@ impl Benchmark {
     pub const fn collective(self) -> Option<Collective> {
         match self {
             Benchmark::Collective(collective) => Some(collective),
-            Benchmark::Messages(_) | Benchmark::Pairs => None,
+            Benchmark::Messages(_) | Benchmark::Pairs | Benchmark::Replay => None,
         }
+    }
+
+    /// Whether its ranks exchange messages with chosen others, by a channel.
+    pub const fn is_between_pairs(self) -> bool {
+        matches!(self, Benchmark::Messages(_) | Benchmark::Pairs)
     }
 
     /// The test of messages, if it is one.
     pub const fn messages(self) -> Option<Messages> {
         match self {
             Benchmark::Messages(messages) => Some(messages),
-            Benchmark::Collective(_) | Benchmark::Pairs => None,
+            Benchmark::Collective(_) | Benchmark::Pairs | Benchmark::Replay => None,
         }
     }
 }
@@ -124,7 +135,7 @@ mod tests {
         let collectives = Collective::ALL.map(Benchmark::Collective).into_iter();
         let all: Vec<Benchmark> = collectives
             .chain(Messages::ALL.map(Benchmark::Messages))
-            .chain([Benchmark::Pairs])
+            .chain(Benchmark::OTHERS)
             .collect();
         for benchmark in &all {
             assert_eq!(Benchmark::from_name(benchmark.name()), Some(*benchmark));

@@ -3,6 +3,7 @@
 
 mod backend;
 mod buffers;
+mod calls;
 mod messaging;
 mod nccl_tests;
 mod osu;
@@ -16,6 +17,7 @@ pub use backend::{
     BackendChoice, BackendSpec, BufferMemory, CheckedBy, GpuOptionUse, GpuOptions, Memory, MovedBy,
     RankHolder, Registration,
 };
+pub use calls::{CallClass, Calls, LeftOut};
 pub use messaging::{LargeMessages, Messaging};
 pub use nccl_tests::NcclTestsRelease;
 pub use osu::Osu;
@@ -191,6 +193,9 @@ pub struct Plan {
     /// Options of the matrix of pairs alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pairing: Option<Pairing>,
+    /// The job's calls, of `replay` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Calls>,
     /// Options of OSU's names alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub osu: Option<Osu>,
@@ -285,6 +290,7 @@ impl Plan {
             messaging: Messaging::default(),
             latency: false,
             pairing: None,
+            calls: None,
             osu: None,
             nccl_tests_version: NcclTestsRelease::default(),
             variants: Vec::new(),
@@ -383,7 +389,7 @@ impl Plan {
         let all: BTreeSet<usize> = match self.benchmark {
             Benchmark::Messages(test) => self.pairs(test).into_iter().filter_map(other).collect(),
             Benchmark::Pairs => (0..self.ranks()).collect(),
-            Benchmark::Collective(_) => BTreeSet::new(),
+            Benchmark::Collective(_) | Benchmark::Replay => BTreeSet::new(),
         };
         all.into_iter().filter(|peer| *peer != rank).collect()
     }

@@ -16,6 +16,7 @@ mod nccl_log;
 mod profiler;
 mod reader;
 mod record;
+mod sequence;
 mod sizes;
 
 pub use call::{Call, Communicator, LeftOut, Operation, Reporter, Trace, TraceSource};

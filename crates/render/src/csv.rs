@@ -65,7 +65,7 @@ impl<W: Write> Render for Csv<W> {
             Benchmark::Messages(_) => MESSAGES,
             Benchmark::Pairs => PAIRS,
             Benchmark::Collective(_) if self.latency => LATENCY,
-            Benchmark::Collective(_) => COLLECTIVES,
+            Benchmark::Collective(_) | Benchmark::Replay => COLLECTIVES,
         };
         self.variants = !run.plan.variants.is_empty();
         let more = if self.variants { VARIANT } else { "" };

@@ -5,6 +5,7 @@
 
 /// What a command answers on stdout.
 pub mod answer;
+mod calls;
 mod closing;
 mod csv;
 mod details;
@@ -34,6 +35,7 @@ use busbw_core::{
     record::{End, Line, Row, Run},
 };
 
+pub use calls::CallsTable;
 pub use closing::Closing;
 pub use csv::Csv;
 pub use csv::lines;
@@ -94,5 +96,6 @@ pub fn table<W: Write + 'static>(plan: &Plan, units: Units, out: W) -> Box<dyn R
         Benchmark::Collective(_) => Box::new(Table::new(units, out)),
         Benchmark::Messages(_) => Box::new(MessagesTable::new(units, out)),
         Benchmark::Pairs => Box::new(PairsTable::new(out)),
+        Benchmark::Replay => Box::new(CallsTable::new(units, out)),
     }
 }

@@ -155,12 +155,12 @@ pub trait Backend {
     }
 
     /// Initialises the backend once, before anything is measured: creates communicators and pays other
-    /// first-use costs. Returns the algorithm table that it measured on this machine, if later runs can
-    /// use it.
+    /// first-use costs. Returns the algorithm tables that it measured on this machine, if later runs can
+    /// use them.
     ///
     /// # Errors
     /// A library call fails, or another rank does not arrive in time.
-    fn init(&mut self, world: &mut dyn World) -> Result<Option<Table>, RunError>;
+    fn init(&mut self, world: &mut dyn World) -> Result<Vec<Table>, RunError>;
 
     /// Begins the tuning pass, which runs every case once before anything is timed and calls
     /// [`Backend::record_tuning_choice`] after each. Returns false where the backend has no log to

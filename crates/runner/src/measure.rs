@@ -3,6 +3,7 @@
 //! Not printing and not recording: rows go to the supervisor as data.
 
 mod batch;
+mod calls;
 mod checks;
 mod clock;
 mod latency;
@@ -105,7 +106,7 @@ impl<'a> Session<'a> {
     /// reported.
     pub fn run(&mut self) -> Result<(), RunError> {
         self.enter(Phase::Start);
-        if let Some(table) = self.backend.init(self.world)? {
+        for table in self.backend.init(self.world)? {
             self.report_measured(table)?;
         }
         if self.plan.timeout_s.is_some() && self.groups.len() > 1 {
@@ -117,6 +118,7 @@ impl<'a> Session<'a> {
             Benchmark::Collective(collective) => self.run_collective(collective)?,
             Benchmark::Messages(test) => self.run_messages(test)?,
             Benchmark::Pairs => self.run_pairs()?,
+            Benchmark::Replay => self.run_calls()?,
         }
         self.report_library()?;
         self.enter(Phase::End);
@@ -137,7 +139,9 @@ impl<'a> Session<'a> {
                 // With `latency` every batch has its own warm-up.
                 self.warm_up(|session, bytes| case(session, sweep, bytes))?;
             }
-            self.tuning_pass(|session, bytes| case(session, sweep, bytes))?;
+            let sizes = self.plan.sizes().take(MAX_TUNING_SIZES);
+            let cases = sizes.map(|bytes| case(self, sweep, bytes)).collect();
+            self.tuning_pass(cases)?;
             let mut cycle = 0;
             while self.plan.cycles == 0 || cycle < self.plan.cycles {
                 for bytes in self.plan.sizes() {
@@ -217,21 +221,19 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Tuning pass: runs every size once while the backend captures the library's log.
-    fn tuning_pass(&mut self, case: impl Fn(&Self, u64) -> Case) -> Result<(), RunError> {
-        for bytes in self.plan.sizes().take(MAX_TUNING_SIZES) {
+    /// Tuning pass: runs every case once while the backend captures the library's log.
+    fn tuning_pass(&mut self, cases: Vec<Case>) -> Result<(), RunError> {
+        for case in &cases {
             // What is tried later would write into the log that is read here.
-            let case = case(self, bytes);
-            self.honoured(&case)?;
+            self.honoured(case)?;
         }
         self.world.barrier(self.deadline())?;
         if !self.backend.begin_log_capture() {
             return Ok(());
         }
         let placement = Placement::OutOfPlace;
-        for bytes in self.plan.sizes().take(MAX_TUNING_SIZES) {
-            let case = case(self, bytes);
-            for (_, case) in self.honoured(&case)?.cases {
+        for case in &cases {
+            for (_, case) in self.honoured(case)?.cases {
                 self.world.barrier(self.deadline())?;
                 let deadline = self.deadline();
                 let mut prepared = self.backend.prepare(&case);

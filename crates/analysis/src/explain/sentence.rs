@@ -1,8 +1,8 @@
 //! The sentence that a colleague would say over one's shoulder.
 //! Not the evidence: findings carry that. Not the judgement: `busbw_hardware::limits` has that.
 
-use busbw_core::Collective;
 use busbw_core::finding::{Finding, Severity};
+use busbw_core::{Benchmark, Collective};
 use busbw_hardware::{
     limits::{Bottleneck, Rating, Resource},
     machine::Nics,
@@ -344,6 +344,11 @@ fn without_limit(context: &Context<'_>) -> String {
         (None, Some(us)) => format!("{} at {}", time(us), bytes(measured.size)),
         (None, None) => "What was measured".to_owned(),
     };
+    if context.run.test.name.as_deref() == Some(Benchmark::Replay.name()) {
+        return format!(
+            "{figure} of calls in all. A sequence has no hardware limit here; compare it with another run (busbw compare A B)."
+        );
+    }
     match &context.judgement.bottleneck {
         Bottleneck::Unknown { missing } if !missing.is_empty() => {
             format!("{figure}; to rate it, busbw needs {}.", list(missing, "and"))

@@ -3,6 +3,7 @@
 //! Not a judgement of its own: it is made of an explanation.
 
 use busbw_core::{
+    Benchmark,
     finding::{Finding, Severity},
     quantity::{bytes, percent, rate, time},
     record::{Folded, Status},
@@ -98,6 +99,9 @@ fn speed(run: &Measurement, explanation: &Explanation) -> String {
         Figure::Latency => None,
         _ => row_speed(run, row),
     };
+    if is_replay(run) {
+        return us.map_or_else(|| "no figure".to_owned(), |us| format!("{us} for the sequence"));
+    }
     let Some(value) = gigabytes.filter(|value| *value > 0.0) else {
         return us.map_or_else(|| "no figure".to_owned(), |us| at(&us, row));
     };
@@ -123,6 +127,7 @@ fn share(run: &Measurement, explanation: &Explanation, cause: Option<&Finding>) 
     let said = cause.is_some_and(|finding| finding.rule == "not-there-yet");
     match (explanation.percent, explanation.missing.first()) {
         (Some(share), _) => format!("{} % of the limit", percent(share)),
+        _ if is_replay(run) => "a sequence of calls has no limit here".to_owned(),
         _ if run.test.figure == Figure::Latency => "a latency has no limit here".to_owned(),
         (None, Some(missing)) if !said => {
             let missing = missing.split(", which ").next().unwrap_or(missing);
@@ -130,6 +135,10 @@ fn share(run: &Measurement, explanation: &Explanation, cause: Option<&Finding>) 
         }
         _ => "limit unknown".to_owned(),
     }
+}
+
+fn is_replay(run: &Measurement) -> bool {
+    run.test.name.as_deref() == Some(Benchmark::Replay.name())
 }
 
 fn is_failure(finding: &Finding) -> bool {

@@ -31,6 +31,7 @@ mod plan;
 mod pods;
 mod processes;
 mod rdma;
+mod replay;
 mod report;
 mod sweep;
 mod topo;

@@ -2,7 +2,7 @@
 //! of tests/shims. Each is bounded in time.
 //! Not real transports: those need GPUs.
 
-mod command;
+pub mod command;
 mod ends;
 mod environments;
 mod transports;

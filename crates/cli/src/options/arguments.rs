@@ -23,6 +23,7 @@ use super::{
     osu::OsuArguments,
     pairing::PairingArguments,
     rdma::RdmaArguments,
+    replaying::ReplayArguments,
     table_form::{releases, units_words},
 };
 
@@ -318,6 +319,9 @@ pub struct BenchArguments {
     /// Options of `pairs`.
     #[arg(skip)]
     pub pairing: Option<PairingArguments>,
+    /// Options of `replay`.
+    #[arg(skip)]
+    pub replaying: Option<ReplayArguments>,
 }
 
 impl BenchArguments {

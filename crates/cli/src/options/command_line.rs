@@ -34,6 +34,7 @@ use super::{
     record_commands::{
         CompareArguments, ImportArguments, ListArguments, ReferencesArguments, SchemaArguments,
     },
+    replaying::ReplayArguments,
     reporting::ReportArguments,
     sweeping::{SweepArguments, TransportsArguments},
     tuning::{TUNE, TuneArguments},
@@ -248,6 +249,9 @@ fn command(name: &str, matches: &ArgMatches) -> Result<Command, clap::Error> {
             let mut arguments = Box::new(BenchArguments::from_arg_matches(matches)?);
             if name == Benchmark::Pairs.name() {
                 arguments.pairing = Some(PairingArguments::from_arg_matches(matches)?);
+            }
+            if name == Benchmark::Replay.name() {
+                arguments.replaying = Some(ReplayArguments::from_arg_matches(matches)?);
             }
             let (benchmark, style, program) = match Benchmark::from_name(name) {
                 Some(benchmark) => {

@@ -35,6 +35,7 @@ use super::{
     record_commands::{
         CompareArguments, ImportArguments, ListArguments, ReferencesArguments, SchemaArguments,
     },
+    replaying::ReplayArguments,
     reporting::ReportArguments,
     sweeping::{SweepArguments, TransportsArguments},
     tuning::{TUNE, TuneArguments},
@@ -73,6 +74,11 @@ const BRIEF_OPTIONS: [&str; 15] = [
 const BRIEF_OPTIONS_OF_PAIRS: [&str; 9] =
     ["devices", "hosts", "min_bytes", "max_bytes", "backend", "json", "rails", "only", "strict"];
 
+/// Those of a replay, whose sizes are the trace's.
+const BRIEF_OPTIONS_OF_REPLAY: [&str; 10] = [
+    "words", "devices", "hosts", "batches", "backend", "json", "units", "calls", "span", "no_gaps",
+];
+
 /// All commands that people type: what completions and manual pages are made of.
 pub(crate) fn grammar() -> Grammar {
     let styles = styling::Styles::styled()
@@ -81,7 +87,7 @@ pub(crate) fn grammar() -> Grammar {
         .literal(styling::AnsiColor::Cyan.on_default());
     let collectives = Collective::every().map(Benchmark::from);
     let benchmarks = collectives.chain(Messages::ALL.map(Benchmark::from));
-    let benchmarks = benchmarks.chain([Benchmark::Pairs]);
+    let benchmarks = benchmarks.chain(Benchmark::OTHERS);
     // The options of a benchmark are made only if it is the one that is asked for: every start reads this grammar.
     let benchmarks = benchmarks.map(|benchmark| {
         let grammar = Grammar::new(benchmark.name()).about(about(benchmark));
@@ -278,10 +284,14 @@ pub(super) fn bench_grammar(benchmark: Benchmark, grammar: Grammar) -> Grammar {
         Benchmark::Collective(_) => &help::COLLECTIVES,
         Benchmark::Messages(_) => &help::MESSAGES,
         Benchmark::Pairs => &help::PAIRS,
+        Benchmark::Replay => &help::REPLAY,
     };
     let mut grammar = BenchArguments::augment_args(grammar);
     if benchmark == Benchmark::Pairs {
         grammar = PairingArguments::augment_args(grammar);
+    }
+    if benchmark == Benchmark::Replay {
+        grammar = of_replay(ReplayArguments::augment_args(grammar));
     }
     let style = if is_old { Style::NcclTests } else { Style::Busbw };
     // nccl-tests has neither letter, and rccl-tests has another -q.
@@ -293,11 +303,43 @@ pub(super) fn bench_grammar(benchmark: Benchmark, grammar: Grammar) -> Grammar {
     };
     let brief: &[&str] = match benchmark {
         Benchmark::Pairs => &BRIEF_OPTIONS_OF_PAIRS,
+        Benchmark::Replay => &BRIEF_OPTIONS_OF_REPLAY,
         _ => &BRIEF_OPTIONS,
     };
     let grammar = self::brief(with_defaults(grammar, benchmark, style), brief);
     // Augmenting sets `about` to the struct's own, so ours comes after.
     below.under(grammar.about(about(benchmark))).disable_version_flag(true)
+}
+
+/// A benchmark's grammar as a replay has it: its words are files, and what the trace decides is not offered.
+fn of_replay(grammar: Grammar) -> Grammar {
+    const DECIDED: [&str; 15] = [
+        "min_bytes",
+        "max_bytes",
+        "step_bytes",
+        "step_factor",
+        "datatype",
+        "op",
+        "root",
+        "iterations",
+        "aggregated",
+        "blocking",
+        "graph",
+        "per_iteration",
+        "per_iteration_skip",
+        "cpu_time",
+        "latency",
+    ];
+    let grammar = DECIDED
+        .into_iter()
+        .fold(grammar, |grammar, name| grammar.mut_arg(name, |argument| argument.hide(true)));
+    let passes = "Least number of passes over the calls";
+    let grammar = grammar.mut_arg("batches", |batches| batches.help(passes));
+    grammar.mut_arg("words", |words| {
+        let help = "Files of a trace, or a folder of them";
+        let words = words.value_name("TRACE").hide(false).required(true);
+        words.help(help).long_help(help).help_heading("Trace")
+    })
 }
 
 /// `grammar`, of whose options the short help shows these alone.
@@ -317,6 +359,9 @@ fn about(benchmark: Benchmark) -> String {
         Benchmark::Collective(collective) => format!("Measure {}", collective.name()),
         Benchmark::Messages(test) => about_messages(test).to_owned(),
         Benchmark::Pairs => "Measure every pair of ranks; name slow links and hosts".to_owned(),
+        Benchmark::Replay => {
+            "Run a job's own collectives in their order, without the job".to_owned()
+        }
     }
 }
 

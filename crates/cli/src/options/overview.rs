@@ -8,6 +8,8 @@ use super::grammar::{HELP, VERSION};
 
 /// The command that is only in the long list: the short one is one screen.
 const MAN: &str = "man";
+/// What `busbw schema` prints is for programs.
+const SCHEMA: &str = "schema";
 
 /// Where the list goes, above the options.
 const TEMPLATE: &str =
@@ -47,7 +49,7 @@ fn brief(grammar: &Grammar) -> String {
     let messages = Messages::ALL.map(Messages::name).join(", ");
     // `-h` and `-V` stand among the options; who packs busbw finds `man` in `--help`.
     let rows = visible(grammar)
-        .filter(|(name, _)| ![HELP, VERSION, MAN].contains(name))
+        .filter(|(name, _)| ![HELP, VERSION, MAN, SCHEMA].contains(name))
         .filter(|(name, _)| {
             !is(name, |benchmark| {
                 benchmark.collective().is_some() || benchmark.messages().is_some()

@@ -5,6 +5,7 @@
 //! rest is the same for all.
 
 mod backend;
+mod calls;
 mod collectives;
 mod gpus;
 mod latency;
@@ -177,6 +178,7 @@ fn assemble(
         virtual_nodes: count("--virtual-nodes", a.virtual_nodes, 1, 1, 4096)? as usize,
         latency: part.latency,
         pairing: part.pairing,
+        calls: part.calls,
         osu: part.osu,
         nccl_tests_version,
         variants: variants::of(asked, ranks)?,

@@ -43,7 +43,7 @@ pub(super) fn suspicious_options(
     }
     remarks.extend(crowded);
     let element = match a.datatype.as_deref() {
-        None if benchmark.collective().is_none() => 1,
+        None if benchmark.is_between_pairs() => 1,
         Some("all") | None => 4,
         Some(name) => {
             busbw_core::DataType::from_spelling(name).map_or(4, busbw_core::DataType::bytes)
@@ -68,7 +68,7 @@ pub(super) fn suspicious_options(
             "-e {max} is below -b times the factor {factor}: only the size {min} is measured"
         ));
     }
-    if !a.words.is_empty() {
+    if !a.words.is_empty() && benchmark != Benchmark::Replay {
         remarks.push(format!("'{}' is no option and is ignored", a.words.join(" ")));
     }
     remarks

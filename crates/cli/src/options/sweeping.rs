@@ -192,9 +192,13 @@ impl TurnArguments {
     /// When it has no such figure.
     pub fn shown(&self, benchmark: Benchmark) -> Result<Show, String> {
         let messages = benchmark.messages();
-        let is_time = messages.is_some_and(Messages::is_latency)
+        let is_time = benchmark == Benchmark::Replay
+            || messages.is_some_and(Messages::is_latency)
             || benchmark.collective().is_some_and(|c| !c.moves_data());
         match self.show {
+            Some(Show::Algbw | Show::Busbw) if benchmark == Benchmark::Replay => {
+                Err("--show: a replay has times: leave it out".to_owned())
+            }
             Some(Show::Busbw) if messages.is_some() => Err(format!(
                 "--show busbw: that is a figure of collectives; {} has algbw and time",
                 benchmark.name()

@@ -120,7 +120,7 @@ pub(super) const TUNE: &str = "tune";
 
 /// Whether a word is something to tune for, however it is spelled.
 fn is_tunable(word: &str) -> bool {
-    Benchmark::from_spelling(word).is_some_and(|benchmark| benchmark != Benchmark::Pairs)
+    Benchmark::from_spelling(word).is_some_and(|benchmark| !Benchmark::OTHERS.contains(&benchmark))
 }
 
 /// Puts the command's own words first, then the collectives, then `--` and the other words.

@@ -191,6 +191,10 @@ impl Prepared {
     /// Rows of a launch.
     pub(crate) fn rows(&self) -> u64 {
         let plan = self.plan();
+        if plan.calls.is_some() {
+            // Its passes are limited as one row is.
+            return 1;
+        }
         let cases = plan.sweeps().len() * plan.variants.len().max(1);
         plan.size_count().saturating_mul(cases as u64)
     }

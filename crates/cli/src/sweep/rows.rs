@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use busbw_analysis::sweep::{Cell, Failed, SizeRow, Tried, compare_with};
 use busbw_core::{
+    Benchmark,
     plan::Plan,
     record::{Half, Row},
 };
@@ -30,12 +31,19 @@ pub fn rows(turns: &[Turns], baseline: Option<usize>) -> Vec<SizeRow> {
     }
     let mut rows: Vec<SizeRow> = Vec::new();
     for columns in found.values() {
-        let Some(Measured { row: first, .. }) = columns.iter().flatten().next() else { continue };
+        let Some(Measured { row: first, plan }) = columns.iter().flatten().next() else { continue };
         let mut cells: Vec<Option<Cell>> = columns.iter().map(|launches| cell(launches)).collect();
         compare_with(baseline, &mut cells);
-        let mut case = vec![first.datatype.name().to_owned()];
+        let mut case = match first.benchmark {
+            Benchmark::Replay => Vec::new(),
+            _ => vec![first.datatype.name().to_owned()],
+        };
         if first.benchmark.collective().is_some() {
             case.extend([first.redop.clone(), first.root.to_string()]);
+        }
+        if plan.calls.is_some() {
+            // Its rows are of several collectives.
+            case.insert(0, first.benchmark.name().to_owned());
         }
         case.extend(first.variant.as_ref().map(|variant| variant.given.to_string()));
         rows.push(SizeRow { size: first.size, case, cells });

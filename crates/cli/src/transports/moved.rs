@@ -44,7 +44,7 @@ pub fn of(records: &[&Folded], scope: Scope, virtual_nodes: usize) -> Option<Mov
                 }
                 // `Here::lone_ranks` waives pairs within nodes where there are none.
                 Benchmark::Messages(test) => required::exchanged(test, row, plan),
-                Benchmark::Pairs => continue,
+                Benchmark::Pairs | Benchmark::Replay => continue,
             };
             let ours = (&record.run.machine.host, counted.with_bytes(), &row.counters);
             let others = row.other_hosts.iter();

@@ -69,6 +69,7 @@ fn is_sent(benchmark: Benchmark) -> bool {
                 | Collective::HyperCube
         ),
         Benchmark::Messages(_) | Benchmark::Pairs => true,
+        Benchmark::Replay => false,
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use busbw_core::{
+    Benchmark,
     exit::{Exit, ExitError},
     plan::{BufferMemory, Plan},
 };
@@ -111,6 +112,9 @@ impl<'a> Job<'a> {
     pub(super) fn bytes_a_launch(&self) -> f64 {
         let of_plan = |plan: &Plan| {
             let batches = f64::from(plan.sampling.min_batches) + 1.0;
+            if let Some(calls) = &plan.calls {
+                return calls.bytes() as f64 * batches * plan.ranks() as f64;
+            }
             let each = |size: u64| size as f64 * f64::from(plan.loops(size).0) * batches * 2.0;
             plan.sizes().map(each).sum::<f64>() * plan.ranks() as f64
         };
@@ -216,7 +220,7 @@ fn bench(name: &str, words: &[OsString]) -> Result<Bench> {
     let prepared = Prepared::alone(name, words.to_vec())?;
     let on_gpus = prepared.plan().backend.spec().buffers == BufferMemory::Gpu;
     let mut all = words.to_vec();
-    if !prepared.names_sizes() {
+    if !prepared.names_sizes() && prepared.benchmark() != Benchmark::Replay {
         let sizes = if on_gpus { GPU_SIZES } else { HOST_SIZES };
         all.extend(sizes.map(OsString::from));
     }

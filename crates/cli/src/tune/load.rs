@@ -18,11 +18,16 @@ use crate::{
     within_job::Leader,
 };
 
-/// Whether this may be loaded.
+/// Whether this may be loaded by `launches`, which says how many and for how long.
 ///
 /// # Errors
 /// Others use it, or nobody said yes.
-pub(super) fn may(arguments: &TuneArguments, job: &Job<'_>, leader: Option<&Leader>) -> Result<()> {
+pub(super) fn may(
+    arguments: &TuneArguments,
+    job: &Job<'_>,
+    launches: &str,
+    leader: Option<&Leader>,
+) -> Result<()> {
     let plan = job.plan();
     if matches!(plan.backend, BackendChoice::Fake(_)) {
         return Ok(());
@@ -49,10 +54,7 @@ pub(super) fn may(arguments: &TuneArguments, job: &Job<'_>, leader: Option<&Lead
     let refused = |text: String| ExitError::new(Exit::Impossible, text);
     consent.ask(&busy).map_err(refused)?;
     let what = format!(
-        "up to {} {} in about {:.0} s and what the final comparison takes: {} on {} of {}; ranks send about {} in each",
-        arguments.trials,
-        if arguments.search { "launches for each of three searches" } else { "launches" },
-        arguments.seconds(),
+        "{launches}: {} on {} of {}; ranks send about {} in each",
         count(plan.ranks() as u64, "rank"),
         plan.backend.name(),
         count(hosts.len().max(1) as u64, "host"),

@@ -11,8 +11,7 @@ use busbw_core::{
 use busbw_logs::trace::Mix;
 use busbw_tune::Call;
 
-use super::trace_classes;
-use crate::{options::TuneArguments, sweep::say};
+use crate::{options::TuneArguments, sweep::say, trace_classes};
 
 /// The benchmark where nobody names one.
 const USUAL: &str = "all_reduce";

@@ -1,17 +1,19 @@
-//! A job's own calls, measured without the job: each class of them in two environments, by launches in turns, and what the
-//! job's calls take in all.
-//! Not a replay of their order: gaps, and calls that overlap, are not measured (docs/trace.md).
+//! A job's own calls in two environments: launches of `busbw replay` in turns, and what the calls take in each.
+//! Not the calls themselves (`options::planning::calls`), and not running them (`busbw_runner`).
 
-mod plan;
 mod table;
 mod total;
 
-use std::{ffi::OsString, time::Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 use busbw_analysis::sweep::{Cell, Tried, compare_with};
-use busbw_core::{exit::Exit, quantity::bytes};
-use busbw_logs::trace::{Class, Trace, TraceSource};
+use busbw_core::{
+    Benchmark, DataType, ReduceOp,
+    exit::{Exit, ExitError},
+    plan::{CallClass, Calls, LeftOut},
+    quantity::{count, time},
+};
 use busbw_stats::Comparison;
 use serde::Serialize;
 
@@ -20,40 +22,54 @@ use crate::{
     sweep::{self, Destination, Environment, Interruption, Prepared, launch::Started, say},
     within_job::Leader,
 };
-use plan::Planned;
 use total::Total;
 
 /// Version of the JSON form.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// What was measured.
 #[derive(Debug, Serialize)]
 pub(crate) struct Replayed {
     replay_schema: u32,
-    source: TraceSource,
+    /// What the calls were read from, and whose they are.
+    source: String,
+    of: String,
+    /// Calls of the sequence, and its length in the job, microseconds.
+    calls: u64,
+    recorded_us: f64,
+    /// That rank's calls that are not in it.
+    left_out: Vec<LeftOut>,
     /// Both environments: the default, then the recommended one.
     environments: [Tried; 2],
-    /// Launches of each class in each environment.
+    /// Launches of each environment.
     launches: u32,
+    /// The whole sequence, from the first call's start to the last one's end.
+    sequence: Row,
+    /// Its classes of calls.
     rows: Vec<Row>,
     /// What the calls of all classes with figures take, of each environment.
     totals: [Option<Total>; 2],
     /// Totals of the second environment over those of the first, by launches.
     #[serde(skip_serializing_if = "Option::is_none")]
     against: Option<Comparison>,
-    /// The share of the trace's bytes that these classes have.
-    share: f64,
     took_s: f64,
     interrupted: bool,
 }
 
-/// A class of calls.
+/// All calls, or those of a class.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
-    class: Class,
-    /// The size that was measured, bytes.
+    operation: &'static str,
+    /// Bytes as in the size column; of the sequence those of all calls.
+    bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    row_bytes: Option<u64>,
+    datatype: Option<DataType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redop: Option<ReduceOp>,
+    calls: u64,
+    /// The median time of a call in the job, microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_job_us: Option<f64>,
     /// The figures of each environment.
     cells: Vec<Option<Cell>>,
     /// Why there are none.
@@ -61,67 +77,59 @@ pub(crate) struct Row {
     waived: Option<String>,
 }
 
-/// Measures the classes of `trace` in both environments: the default, then the recommended one. `turns` says where ranks run,
-/// how many launches there are and how long all may take; its benchmark is not used.
+/// Measures the calls in both environments: the default, then the recommended one. `turns` says where ranks run, which trace
+/// it is (its benchmark's words), how many launches there are and how long all may take.
 ///
 /// # Errors
-/// The options cannot be used, or a process cannot be started.
+/// The options or the trace cannot be used, or a process cannot be started.
 pub(crate) fn run(
-    trace: &Trace,
     environments: &[Environment; 2],
     turns: &TurnArguments,
     leader: Option<&Leader>,
 ) -> Result<Replayed> {
     let interruption = Interruption::watch()?;
     let begun = Instant::now();
-    let mut rows: Vec<Row> = Vec::new();
-    let mut tried = environments.each_ref().map(sweep::untried);
-    let planned = plan::classes(trace, |class| turns_of(class, turns))?;
-    let measured = planned.iter().filter(|one| one.ready.is_ok()).count();
-    let mut number = 0;
-    for Planned { class, ready } in planned {
-        let (turns, prepared) = match ready {
-            Ok(ready) => ready,
-            Err(reason) => {
-                rows.push(Row { class, row_bytes: None, cells: Vec::new(), waived: Some(reason) });
-                continue;
-            }
-        };
-        number += 1;
-        if interruption.is_interrupted() {
-            let waived = Some("interrupted before it was measured".to_owned());
-            rows.push(Row { class, row_bytes: None, cells: Vec::new(), waived });
-            continue;
-        }
-        say(&format!(
-            "replay, class {number} of {measured}: {} of {}, {} launches",
-            class.operation,
-            bytes(class.bytes),
-            2 * turns.launches
-        ));
-        // Each class has the same part of the time that is left.
-        let rest = (measured - number + 1) as f64;
-        let left = |limit: f64| ((limit - begun.elapsed().as_secs_f64()) / rest).max(1.0);
-        let time = turns.time.map(left);
-        let started = Started { leader, interruption: &interruption, until: None };
-        let name = format!("{}-{}", class.operation, class.bytes);
-        let taken = measure(&turns, &prepared, environments, &started, time, &name)?;
-        rows.push(row(class, &taken, environments, &mut tried));
-    }
-    let mut replayed = Replayed {
-        replay_schema: SCHEMA,
-        source: trace.source,
-        environments: tried,
+    let turns = TurnArguments { benchmark: Benchmark::Replay.name().to_owned(), ..turns.clone() };
+    let prepared = Prepared::new(&turns)?;
+    let calls = prepared.plan().calls.clone();
+    let none = || ExitError::new(Exit::Internal, "the plan of a replay has no calls");
+    let calls = calls.ok_or_else(none)?;
+    say(&format!(
+        "replay: {} of {}, {} launches",
+        count(calls.sequence.len() as u64, "call"),
+        count(calls.classes.len() as u64, "kind"),
+        2 * turns.launches
+    ));
+    let destination = Destination::find(&turns, &prepared, "replay")?;
+    let job = sweep::Job {
+        words: prepared.words.clone(),
+        has_patience: prepared.has_patience(),
+        rows: prepared.rows(),
         launches: turns.launches,
-        rows,
-        totals: [None, None],
-        against: None,
-        share: 0.0,
+        time: turns.time,
+    };
+    let path = |environment: usize, launch: u32| {
+        let name = environments.get(environment).map_or("", |one| one.name.as_str());
+        destination.of_launch(name, launch)
+    };
+    let started = Started { leader, interruption: &interruption, until: None };
+    let taken = sweep::take(&job, environments, &started, path, |environment, launch, over| {
+        let name = environments.get(environment).map_or("", |one| one.name.as_str());
+        let took = time(over.took.as_secs_f64() * 1e6);
+        say(&format!("replay: launch {} of {}, {name}: {took}", launch + 1, turns.launches));
+    })?;
+    let tried = std::array::from_fn(|number| {
+        let environment = &environments[number];
+        let turns = taken.get(number);
+        let of = |turns| sweep::tried(environment, turns, destination.is_kept());
+        turns.map_or_else(|| sweep::untried(environment), of)
+    });
+    Ok(Replayed {
+        launches: turns.launches,
         took_s: begun.elapsed().as_secs_f64(),
         interrupted: interruption.is_interrupted(),
-    };
-    total::add(&mut replayed);
-    Ok(replayed)
+        ..replayed(&calls, tried, &taken)
+    })
 }
 
 /// What was measured as a table: a row a class, one total.
@@ -138,73 +146,81 @@ pub(crate) fn exit(replayed: &Replayed) -> Exit {
     failed.map_or(Exit::Ok, |failed| sweep::exit_of(failed.exit))
 }
 
-/// The options of a class's launches.
-fn turns_of(class: &Class, turns: &TurnArguments) -> Option<TurnArguments> {
-    let size = class.row_bytes()?.to_string();
-    let mut words = vec!["-b".to_owned(), size.clone(), "-e".to_owned(), size];
-    if let Some(datatype) = class.datatype {
-        words.extend(["-d".to_owned(), datatype.name().to_owned()]);
-    }
-    if let Some(op) = class.op {
-        words.extend(["-o".to_owned(), op.name().to_owned()]);
-    }
-    let mut bench = turns.bench.clone();
-    bench.extend(words.into_iter().map(OsString::from));
-    Some(TurnArguments { benchmark: class.operation.name().to_owned(), bench, ..turns.clone() })
+/// What launches measured, as one result.
+fn replayed(calls: &Calls, environments: [Tried; 2], taken: &[sweep::Turns]) -> Replayed {
+    let mut cells: Vec<Vec<Option<Cell>>> =
+        sweep::rows(taken, None).into_iter().map(|row| row.cells).collect();
+    cells.iter_mut().for_each(|cells| compare_with(Some(0), cells));
+    let measured = |index: usize, row: Row| {
+        let cells = cells.get(index).cloned().unwrap_or_default();
+        let complete = cells.iter().filter(|cell| cell.is_some()).count() == 2;
+        let waived = (!complete).then(|| why_not(index, taken, &environments));
+        Row { cells, waived, ..row }
+    };
+    let classes = calls.classes.iter().enumerate();
+    let rows = classes
+        .map(|(number, class)| measured(number + 1, of_class(class, calls.of_class(number))));
+    let mut replayed = Replayed {
+        replay_schema: SCHEMA,
+        source: calls.source.clone(),
+        of: calls.of.clone(),
+        calls: calls.sequence.len() as u64,
+        recorded_us: calls.recorded_us(),
+        left_out: calls.left_out.clone(),
+        launches: 0,
+        sequence: measured(0, of_all(calls)),
+        rows: rows.collect(),
+        totals: [None, None],
+        against: None,
+        environments,
+        took_s: 0.0,
+        interrupted: false,
+    };
+    total::add(&mut replayed);
+    replayed
 }
 
-/// The launches of a class, in turns.
-fn measure(
-    turns: &TurnArguments,
-    prepared: &Prepared,
-    environments: &[Environment; 2],
-    started: &Started<'_>,
-    time: Option<f64>,
-    name: &str,
-) -> Result<Vec<sweep::Turns>> {
-    let destination = Destination::find(turns, prepared, "replay")?;
-    let job = sweep::Job {
-        words: prepared.words.clone(),
-        has_patience: prepared.has_patience(),
-        rows: prepared.rows(),
-        launches: turns.launches,
-        time,
-    };
-    let path = |environment: usize, launch: u32| {
-        let environment = environments.get(environment).map_or("", |one| one.name.as_str());
-        destination.of_launch(&format!("{name}-{environment}"), launch)
-    };
-    sweep::take(&job, environments, started, path, |_, _, _| {})
+fn of_all(calls: &Calls) -> Row {
+    Row {
+        operation: "the sequence",
+        bytes: calls.bytes(),
+        datatype: None,
+        redop: None,
+        calls: calls.sequence.len() as u64,
+        in_job_us: None,
+        cells: Vec::new(),
+        waived: None,
+    }
 }
 
-/// The row of a class that was measured.
-fn row(
-    class: Class,
-    taken: &[sweep::Turns],
-    environments: &[Environment; 2],
-    tried: &mut [Tried; 2],
-) -> Row {
+fn of_class(class: &CallClass, calls: u64) -> Row {
+    Row {
+        operation: class.collective.name(),
+        bytes: class.bytes,
+        datatype: Some(class.datatype),
+        redop: class.collective.reduces().then_some(class.op),
+        calls,
+        in_job_us: class.in_job_us,
+        cells: Vec::new(),
+        waived: None,
+    }
+}
+
+/// Why a row has no figures of both environments.
+fn why_not(index: usize, taken: &[sweep::Turns], environments: &[Tried; 2]) -> String {
     let records = taken.iter().flat_map(|turns| &turns.launches);
-    let waived = records
-        .filter_map(|launch| launch.record.as_ref())
-        .find_map(|record| record.rows.iter().find_map(|row| row.waived.clone()));
-    let mut failures = Vec::new();
-    for ((turns, environment), tried) in taken.iter().zip(environments).zip(tried) {
-        let now = sweep::tried(environment, turns, false);
-        if let Some(failed) = &now.failed {
-            failures.push(format!("{} failed: {}", environment.name, failed.reason));
-        }
-        tried.launches += now.launches;
-        tried.cut |= now.cut;
-        tried.failed = tried.failed.take().or(now.failed);
+    let mut rows = records.filter_map(|launch| launch.record.as_ref()).flat_map(|one| &one.rows);
+    if let Some(reason) =
+        rows.find(|row| row.index == index as u64).and_then(|row| row.waived.clone())
+    {
+        return reason;
     }
-    let mut cells = sweep::rows(taken, None).into_iter().next().map_or(Vec::new(), |row| row.cells);
-    compare_with(Some(0), &mut cells);
-    let complete = cells.iter().filter(|cell| cell.is_some()).count() == 2;
-    let reason = waived.or_else(|| (!failures.is_empty()).then(|| failures.join("; ")));
-    let waived = match complete {
-        true => None,
-        false => Some(reason.unwrap_or_else(|| "it was not measured to its end".to_owned())),
-    };
-    Row { row_bytes: class.row_bytes(), class, cells, waived }
+    let failed = environments
+        .iter()
+        .filter_map(|one| Some(format!("{} failed: {}", one.name, one.failed.as_ref()?.reason)));
+    let failed: Vec<String> = failed.collect();
+    match failed.is_empty() {
+        true => "it was not measured to its end".to_owned(),
+        false => failed.join("; "),
+    }
 }

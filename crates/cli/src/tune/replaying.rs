@@ -1,24 +1,28 @@
 //! `busbw tune --replay`: a job's calls under the defaults and under what is recommended.
 //! Not their measurement (`replay`).
 
-use std::{fs, io::Write};
+use std::{ffi::OsString, fs, io::Write};
 
 use anyhow::Result;
-use busbw_core::exit::{Exit, ExitError};
+use busbw_core::{
+    Benchmark,
+    exit::{Exit, ExitError},
+};
 use busbw_render::answer::{answer, json_line};
 use busbw_tune::tuned;
 
 use super::{
     job::{self, Job},
-    load, mix, replay, trace_classes, tuner_file,
+    load, replay, tuner_file,
 };
 use crate::{
     options::{TuneArguments, TurnArguments},
     sweep::{self, Environment, Interruption, Variable, say},
+    trace_classes,
     within_job::Leader,
 };
 
-/// Launches of each class and environment.
+/// Launches of each environment.
 const LAUNCHES: u32 = 6;
 
 /// Replays.
@@ -26,14 +30,22 @@ const LAUNCHES: u32 = 6;
 /// # Errors
 /// The trace or the recommendation cannot be read, or a process cannot be started.
 pub(super) fn run(arguments: &TuneArguments, leader: Option<&Leader>) -> Result<Exit> {
+    if arguments.replay.iter().any(|path| path.as_os_str() == "-") {
+        let text =
+            "--replay -: every launch reads the trace, and stdin can be read once: name a file";
+        return Err(ExitError::new(Exit::Usage, text).into());
+    }
     let trace = trace_classes::read(&arguments.replay)?;
     let recommended = recommended(arguments)?;
     say(&trace_classes::table(&trace));
-    let (benches, _) =
-        mix::benches(&TuneArguments { trace: arguments.replay.clone(), ..arguments.clone() })?;
-    load::may(arguments, &Job::new(arguments, &benches, leader, Interruption::default())?, leader)?;
     let plain =
         Environment { name: "default".to_owned(), variables: Vec::new(), options: Vec::new() };
+    let files = arguments.replay.iter().map(|path| path.clone().into_os_string());
+    let words: Vec<OsString> = files.chain(arguments.bench.iter().cloned()).collect();
+    let bench = [(Benchmark::Replay.name().to_owned(), words.clone())];
+    let job = Job::new(arguments, &bench, leader, Interruption::default())?;
+    let launches = format!("{} launches in about {:.0} s", 2 * LAUNCHES, arguments.seconds());
+    load::may(arguments, &job, &launches, leader)?;
     let turns = TurnArguments {
         launches: LAUNCHES,
         time: Some(arguments.seconds()),
@@ -44,9 +56,9 @@ pub(super) fn run(arguments: &TuneArguments, leader: Option<&Leader>) -> Result<
         record: arguments.record.clone(),
         no_record: true,
         benchmark: String::new(),
-        bench: arguments.bench.clone(),
+        bench: words,
     };
-    let replayed = replay::run(&trace, &[plain, recommended], &turns, leader)?;
+    let replayed = replay::run(&[plain, recommended], &turns, leader)?;
     answer(|out, _| match arguments.json {
         true => json_line(out, &replayed),
         false => out.write_all(replay::table(&replayed).as_bytes()),

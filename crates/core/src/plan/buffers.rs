@@ -25,7 +25,7 @@ impl Plan {
     /// an answer behind them.
     pub fn buffer_bytes(&self) -> usize {
         match self.benchmark {
-            Benchmark::Collective(_) => self.data_bytes() + 8 * self.unalign,
+            Benchmark::Collective(_) | Benchmark::Replay => self.data_bytes() + 8 * self.unalign,
             Benchmark::Messages(_) | Benchmark::Pairs => self.answer_offset() + CACHE_LINE_BYTES,
         }
     }
@@ -34,7 +34,7 @@ impl Plan {
     /// writes there, so that an earlier result cannot pass for it. Messages are verified where they
     /// arrive.
     pub fn has_check_buffer(&self) -> bool {
-        self.check > 0 && self.benchmark.collective().is_some()
+        self.check > 0 && !self.benchmark.is_between_pairs()
     }
 
     /// Bytes of a buffer that hold data.
@@ -54,7 +54,7 @@ impl Plan {
                 let widest = self.messaging.windows().max();
                 widest.unwrap_or(1) as usize
             }
-            Benchmark::Messages(_) | Benchmark::Pairs => 1,
+            Benchmark::Messages(_) | Benchmark::Pairs | Benchmark::Replay => 1,
         }
     }
 

@@ -77,7 +77,7 @@ impl Row {
     /// Bytes of one message, which is the size that OSU prints.
     pub fn message_bytes(&self) -> u64 {
         match self.benchmark {
-            Benchmark::Messages(_) | Benchmark::Pairs => self.size,
+            Benchmark::Messages(_) | Benchmark::Pairs | Benchmark::Replay => self.size,
             Benchmark::Collective(collective) => {
                 collective.message_bytes(self.count, self.datatype.bytes(), self.ranks)
             }

@@ -26,6 +26,9 @@ impl Measurement {
         let ranks = rows.first().map(|row| row.ranks).or(Some(first.len()));
         let hosts = hosts_of(first);
         let benchmark = run.plan.benchmark;
+        // Of a replay all calls together: its classes are of several collectives, and sizes alone do not tell them apart.
+        let is_replay = benchmark == Benchmark::Replay;
+        let counts = |row: &record::Row| !is_replay || row.benchmark == benchmark;
         let [_, version] = run.nccl;
         let mut measurement = Measurement {
             source: Source {
@@ -47,6 +50,7 @@ impl Measurement {
                     Benchmark::Collective(_) => Figure::Bandwidths,
                     Benchmark::Messages(test) => test.into(),
                     Benchmark::Pairs => Figure::PointToPoint,
+                    Benchmark::Replay => Figure::Latency,
                 },
                 memory: memory(&run.plan.backend, run.plan.buffers),
             },
@@ -61,7 +65,7 @@ impl Measurement {
             environment: run.environment,
             machine: Some(run.machine),
             page: None,
-            rows: rows.into_iter().filter(|row| row.shown).map(Row::from).collect(),
+            rows: rows.into_iter().filter(|row| row.shown && counts(row)).map(Row::from).collect(),
             rows_left_out: 0,
             pairs,
             out_of_bounds: end.as_ref().map(|end| end.out_of_bounds),

@@ -44,14 +44,14 @@ impl Backend for Fake {
         defined(case.collective, self.ranks)
     }
 
-    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, RunError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Vec<Table>, RunError> {
         self.setting = Setting::of_process()?;
         match self.setting.fails {
             Some(Fails::Crash) => std::process::abort(),
             Some(Fails::Hang) => loop {
                 std::thread::park();
             },
-            Some(Fails::Wrong) | None => Ok(None),
+            Some(Fails::Wrong) | None => Ok(Vec::new()),
         }
     }
 

@@ -29,8 +29,8 @@ pub struct Host<'p> {
     world_rank: usize,
     communicator: Communicator,
     channel: Option<HostChannel>,
-    /// The collective, if its algorithm table for this machine is missing or incomplete.
-    untuned: Option<Collective>,
+    /// The collectives whose algorithm table for this machine is missing or incomplete.
+    untuned: Vec<Collective>,
 }
 
 impl<'p> Host<'p> {
@@ -45,15 +45,18 @@ impl<'p> Host<'p> {
     ) -> Host<'p> {
         communicator.set_timeout(plan.timeout_s.map(Duration::from_secs));
         let ranks = communicator.size();
-        let mut untuned = None;
-        if let Some(collective) = plan.benchmark.collective() {
+        let mut untuned = Vec::new();
+        for collective in plan.collectives() {
             let needed = Communicator::tunes_to(collective, ranks, plan.buffer_bytes());
             let fitting = |t: &&Table| {
                 (t.collective, t.ranks) == (collective, ranks) && t.measured_to >= needed
             };
             match tables.iter().find(fitting) {
                 Some(table) => communicator.set_table(table.clone()),
-                None => untuned = Some(collective).filter(|c| tunable(*c, ranks)),
+                None if tunable(collective, ranks) && !untuned.contains(&collective) => {
+                    untuned.push(collective);
+                }
+                None => {}
             }
         }
         let channel = messages.map(|mut messages| {
@@ -74,16 +77,20 @@ impl Backend for Host<'_> {
         defined(case.collective, self.communicator.size())
     }
 
-    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, RunError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Vec<Table>, RunError> {
         self.communicator.touch().map_err(BackendError::from)?;
-        let Some(collective) = self.untuned else { return Ok(None) };
-        let table = self
-            .communicator
-            .tune(collective, self.plan.buffer_bytes())
-            .map_err(BackendError::from)?;
-        self.communicator.set_table(table.clone());
+        let mut measured = Vec::new();
+        for collective in std::mem::take(&mut self.untuned) {
+            let table = self
+                .communicator
+                .tune(collective, self.plan.buffer_bytes())
+                .map_err(BackendError::from)?;
+            self.communicator.set_table(table.clone());
+            measured.push(table);
+        }
         // The smallest buffers hold none of these sizes.
-        Ok((table.measured_to > 0).then_some(table))
+        measured.retain(|table| table.measured_to > 0);
+        Ok(measured)
     }
 
     fn channel(&mut self) -> Result<&mut dyn Channel, Reason> {

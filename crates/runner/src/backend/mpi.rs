@@ -106,9 +106,9 @@ impl Backend for Mpi<'_> {
         self.rank.finalize().map_err(|error| failed(error.into()))
     }
 
-    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, RunError> {
+    fn init(&mut self, _: &mut dyn World) -> Result<Vec<Table>, RunError> {
         self.rank.barrier().map_err(failed)?;
-        Ok(None)
+        Ok(Vec::new())
     }
 
     fn channel(&mut self) -> Result<&mut dyn Channel, Reason> {

@@ -160,10 +160,10 @@ impl Backend for Nccl<'_> {
         is_within_tolerance(case.sweep.datatype, case.sweep.op, self.ranks)
     }
 
-    fn init(&mut self, world: &mut dyn World) -> Result<Option<Table>, RunError> {
+    fn init(&mut self, world: &mut dyn World) -> Result<Vec<Table>, RunError> {
         self.join(world)?;
         // NCCL chooses its algorithms itself.
-        Ok(None)
+        Ok(Vec::new())
     }
 
     fn begin_log_capture(&mut self) -> bool {

@@ -121,8 +121,8 @@ impl Backend for Net<'_> {
         }
     }
 
-    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, RunError> {
-        Ok(None)
+    fn init(&mut self, _: &mut dyn World) -> Result<Vec<Table>, RunError> {
+        Ok(Vec::new())
     }
 
     fn library(&mut self) -> Option<LibraryFacts> {

@@ -55,8 +55,8 @@ impl Backend for Verbs<'_> {
         Err(Reason("RDMA moves messages between pairs of ranks, no collectives".to_owned()))
     }
 
-    fn init(&mut self, _: &mut dyn World) -> Result<Option<Table>, RunError> {
-        Ok(None)
+    fn init(&mut self, _: &mut dyn World) -> Result<Vec<Table>, RunError> {
+        Ok(Vec::new())
     }
 
     fn library(&mut self) -> Option<LibraryFacts> {

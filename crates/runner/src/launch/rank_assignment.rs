@@ -89,7 +89,7 @@ pub(super) struct Facts {
 pub(super) fn tables(plan: &Plan, machine: &Machine) -> Vec<Table> {
     let sizes: Vec<usize> = plan.groups().iter().map(Vec::len).collect();
     let mut tables = store::algorithms::measured(machine).tables;
-    let collective = plan.benchmark.collective();
-    tables.retain(|t| Some(t.collective) == collective && sizes.contains(&t.ranks));
+    let collectives = plan.collectives();
+    tables.retain(|t| collectives.contains(&t.collective) && sizes.contains(&t.ranks));
     tables
 }

@@ -201,7 +201,7 @@ impl<'a> Launch<'a> {
         let buffer_fds = (0..shared)
             .map(|rank| Buffers::create(rank, plan.buffer_bytes(), verified))
             .collect::<Result<Vec<OwnedFd>, _>>()?;
-        let messages = shared > 0 && plan.benchmark.collective().is_none();
+        let messages = shared > 0 && plan.benchmark.is_between_pairs();
         let mailboxes = messages.then(|| Mailboxes::create(shared)).transpose()?;
         let begin = serde_json::to_vec(plan).context("cannot serialise the plan")?;
         let apart = server.is_some_and(|server| !server.is_here());

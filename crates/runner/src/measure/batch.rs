@@ -254,7 +254,7 @@ fn start_iteration(
 }
 
 /// Runs one operation, and delays for as long as the fault says.
-fn run_operation(
+pub(super) fn run_operation(
     prepared: &mut dyn Prepared,
     operation: Operation,
     slowdown: Option<Slowdown>,

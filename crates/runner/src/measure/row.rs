@@ -111,7 +111,7 @@ impl Session<'_> {
         Ok(self.world.report(&report.into_bytes())?)
     }
 
-    fn empty_row(&self, case: &Case, cycle: u64) -> Row {
+    pub(super) fn empty_row(&self, case: &Case, cycle: u64) -> Row {
         let collective = case.collective;
         let redop = match collective.op_column() {
             OpColumn::Name => case.sweep.op.name(),

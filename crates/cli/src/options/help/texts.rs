@@ -101,6 +101,21 @@ pub(in crate::options) const PAIRS: Below = Below {
     exits: BENCH_EXITS,
 };
 
+/// Below the options of `busbw replay`.
+pub(in crate::options) const REPLAY: Below = Below {
+    notes: &[
+        "The calls of the trace's first rank are made in their order. Each begins as long after the one before it as it did in the job, or when that one is complete. Calls of communicators with another number of ranks are left out; their time is waited. The first row is the whole sequence, the others are its classes of calls. What can be a trace: docs/trace.md.",
+        "Where a launcher starts the ranks, the files have to be on the host of process 0.",
+    ],
+    examples: &[
+        ("busbw replay fr_trace_rank_0 -g 8", "needs eight GPUs"),
+        ("busbw replay nccl.log --no-gaps -g 8", "needs eight GPUs"),
+        ("busbw replay watch/ --backend host -g 2", "needs a trace of two ranks"),
+        ("busbw sweep -x NCCL_ALGO=Ring,Tree replay nccl.log -g 8", "needs eight GPUs"),
+    ],
+    exits: BENCH_EXITS,
+};
+
 /// Below the options of `busbw doctor`.
 pub(in crate::options) const DOCTOR: Below = Below {
     notes: &[

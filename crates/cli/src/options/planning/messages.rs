@@ -98,7 +98,7 @@ pub(super) fn not_too_large(max_bytes: u64) -> Result<(), BadOption> {
 
 /// Options of collectives that messages have no use for.
 pub(super) fn waived(benchmark: Benchmark, a: &BenchArguments) -> Vec<Waiver> {
-    if benchmark.collective().is_some() {
+    if !benchmark.is_between_pairs() {
         let collectives = "collectives have no windows: their operations follow each other (-n), or are fused (-m)";
         return of_options([("-W", a.window, collectives)]);
     }

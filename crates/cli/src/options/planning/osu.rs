@@ -62,6 +62,7 @@ pub(super) fn part(
         },
         latency: collective.is_some(),
         pairing: None,
+        calls: None,
         osu: Some(Osu {
             full: osu.full,
             in_place: osu.in_place,

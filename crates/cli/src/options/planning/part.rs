@@ -4,12 +4,12 @@
 use busbw_core::{
     Benchmark, DataType,
     alltoallv::Traffic,
-    plan::{Messaging, Osu, Pairing, Step},
+    plan::{Calls, Messaging, Osu, Pairing, Step},
     record::Waiver,
 };
 
 use super::{
-    Asked, BadOption, collectives, gpus, latency, launcher, messages, osu, pairs,
+    Asked, BadOption, calls, collectives, gpus, latency, launcher, messages, osu, pairs,
     ranks::Ranks,
     values::{count, names, roots},
     variables,
@@ -33,6 +33,7 @@ pub(super) struct Part {
     /// Whether every iteration of a collective is timed alone.
     pub(super) latency: bool,
     pub(super) pairing: Option<Pairing>,
+    pub(super) calls: Option<Calls>,
     pub(super) osu: Option<Osu>,
     /// What looks like a mistake.
     pub(super) remarks: Vec<String>,
@@ -49,6 +50,7 @@ pub(super) fn of(asked: &Asked<'_>, ranks: &Ranks<'_>) -> Result<Part, BadOption
         _ if let Some(osu) = &asked.arguments.osu => osu::part(asked, ranks, osu),
         Benchmark::Messages(test) => messages::part(asked, ranks, test),
         Benchmark::Pairs => pairs::part(asked, ranks),
+        Benchmark::Replay => calls::part(asked, ranks),
         Benchmark::Collective(collective) if latency::is_asked(collective, asked.arguments) => {
             latency::part(asked, ranks, collective)
         }
@@ -70,7 +72,7 @@ impl Part {
     ) -> Result<Part, BadOption> {
         let a = asked.arguments;
         let usual = match asked.benchmark {
-            Benchmark::Collective(_) => DataType::Float,
+            Benchmark::Collective(_) | Benchmark::Replay => DataType::Float,
             Benchmark::Messages(_) | Benchmark::Pairs => DataType::Int8,
         };
         let mut remarks = suspicious_options(
@@ -103,6 +105,7 @@ impl Part {
             traffic,
             latency: false,
             pairing: None,
+            calls: None,
             osu: None,
             remarks,
             waived: messages::waived(asked.benchmark, a),

@@ -81,7 +81,7 @@ impl<'a> Ranks<'a> {
         if self.colours.is_empty() {
             return Ok(());
         }
-        if asked.benchmark.collective().is_none() {
+        if asked.benchmark.is_between_pairs() {
             return Err(BadOption::new(
                 "NCCL_TESTS_SPLIT makes communicators of collectives: unset it for messages between pairs",
             ));

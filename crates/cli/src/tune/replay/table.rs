@@ -7,7 +7,7 @@ use busbw_analysis::sweep::Cell;
 use busbw_core::{
     columns::aligned,
     printable::printable,
-    quantity::{bytes, time},
+    quantity::{bytes, count, time},
 };
 use busbw_stats::{Comparison, Interval};
 
@@ -17,26 +17,36 @@ use crate::sweep;
 /// The whole table.
 pub(super) fn table(replayed: &Replayed) -> String {
     let [default, recommended] = &replayed.environments;
+    let gaps = match replayed.recorded_us {
+        us if us > 0.0 => format!("{} in the job", time(us)),
+        _ => "without gaps".to_owned(),
+    };
     let mut text = format!(
-        "# busbw tune --replay: the calls of {}, measured without the job\n# medians of {} launches in turns, ± half their 95 % interval; gaps between calls, and calls that overlap, are not replayed\n",
-        replayed.source.name(),
+        "# busbw tune --replay: {} of {} in their order, of {}, {gaps}\n# medians of {} launches in turns, ± half their 95 % interval\n",
+        count(replayed.calls, "call"),
+        printable(&replayed.of),
+        replayed.source,
         replayed.launches,
     );
     for one in [default, recommended] {
         let _ = writeln!(text, "# {}: {}", printable(&one.name), printable(&one.settings()));
     }
-    text.push_str("# ×: times as fast as the first; + faster, - slower, = the same, ? not decided by these launches\n#\n");
-    let head = ["operation", "size", "type", "redop", "ranks", "calls", "bytes"];
+    for left in &replayed.left_out {
+        let calls = count(left.calls, "call");
+        let _ = writeln!(text, "# left out: {}: {calls}", printable(&left.reason));
+    }
+    text.push_str("# ×: times as fast as the first; + faster, - slower, = the same, ? not decided by these launches\n");
+    text.push_str("# the sequence: from its first call to the end of its last one; below the classes the time of their calls alone\n#\n");
+    let head = ["operation", "size", "type", "redop", "calls", "in the job"];
     let mut head: Vec<String> = head.iter().map(|word| (*word).to_owned()).collect();
     head.extend([&default.name, "±%", &recommended.name, "±%", "×"].map(str::to_owned));
     let mut lines = vec![head];
-    let (measured, waived): (Vec<&Row>, Vec<&Row>) =
-        replayed.rows.iter().partition(|row| row.waived.is_none());
-    lines.extend(measured.iter().map(|row| of_class(row)));
+    let all = std::iter::once(&replayed.sequence).chain(&replayed.rows);
+    let (measured, waived): (Vec<&Row>, Vec<&Row>) = all.partition(|row| row.waived.is_none());
+    lines.extend(measured.iter().map(|row| line(row)));
     if let [Some(first), Some(second)] = &replayed.totals {
         let mut line = vec!["all calls".to_owned()];
-        line.extend(["", "", "", "", ""].map(str::to_owned));
-        line.push(format!("{:.1} %", 100.0 * replayed.share));
+        line.extend([""; 5].map(str::to_owned));
         line.extend(of_total(first));
         line.extend(of_total(second));
         line.push(factor(replayed.against.as_ref()));
@@ -44,14 +54,12 @@ pub(super) fn table(replayed: &Replayed) -> String {
     }
     text.push_str(&aligned(&lines));
     for row in waived {
-        let class = &row.class;
         let _ = writeln!(
             text,
-            "# WAIVED: {} of {}, {} calls, {:.1} % of the bytes: {}",
-            class.operation,
-            bytes(class.bytes),
-            class.calls,
-            100.0 * class.share,
+            "# WAIVED: {} of {}, {}: {}",
+            row.operation,
+            bytes(row.bytes),
+            count(row.calls, "call"),
             printable(row.waived.as_deref().unwrap_or_default()),
         );
     }
@@ -61,17 +69,15 @@ pub(super) fn table(replayed: &Replayed) -> String {
     text
 }
 
-fn of_class(row: &Row) -> Vec<String> {
-    let class = &row.class;
+fn line(row: &Row) -> Vec<String> {
     let absent = || "-".to_owned();
     let mut line = vec![
-        class.operation.name().to_owned(),
-        bytes(row.row_bytes.unwrap_or(class.bytes)),
-        class.datatype.map_or_else(absent, |one| one.name().to_owned()),
-        class.op.map_or_else(absent, |one| one.name().to_owned()),
-        class.ranks.to_string(),
-        class.calls.to_string(),
-        format!("{:.1} %", 100.0 * class.share),
+        row.operation.to_owned(),
+        bytes(row.bytes),
+        row.datatype.map_or_else(absent, |one| one.name().to_owned()),
+        row.redop.map_or_else(absent, |one| one.name().to_owned()),
+        row.calls.to_string(),
+        row.in_job_us.map_or_else(absent, time),
     ];
     for number in 0..2 {
         line.extend(match row.cells.get(number).and_then(Option::as_ref) {
@@ -105,32 +111,24 @@ fn factor(against: Option<&Comparison>) -> String {
 #[cfg(test)]
 mod tests {
     use busbw_analysis::sweep::{Tried, compare_with, example};
-    use busbw_core::{Collective, DataType, ReduceOp};
-    use busbw_logs::trace::{Class, Operation, TraceSource};
+    use busbw_core::{
+        Collective, DataType, ReduceOp,
+        plan::{CallClass, Calls, LeftOut},
+    };
 
-    use super::super::{SCHEMA, total};
+    use super::super::{of_all, of_class, replayed as made, total};
     use super::*;
 
-    fn class(collective: Collective, bytes: u64, calls: u64, share: f64) -> Class {
-        Class {
-            operation: Operation::Collective(collective),
-            datatype: Some(DataType::Bfloat16),
-            bytes,
-            op: collective.reduces().then_some(ReduceOp::Sum),
-            ranks: 8,
-            communicators: 1,
-            calls,
-            share,
-            gap_us: None,
-            took_us: None,
-        }
+    fn class(collective: Collective, bytes: u64) -> CallClass {
+        let (datatype, op) = (DataType::Bfloat16, ReduceOp::Sum);
+        CallClass { collective, datatype, op, bytes, in_job_us: Some(900.0) }
     }
 
-    fn row(class: Class, centres: [f64; 2]) -> Row {
-        let outcome = example::outcome(&[(class.bytes, centres.map(example::near).to_vec())]);
+    fn row(empty: Row, centres: [f64; 2]) -> Row {
+        let outcome = example::outcome(&[(empty.bytes, centres.map(example::near).to_vec())]);
         let mut cells = outcome.rows[0].cells.clone();
         compare_with(Some(0), &mut cells);
-        Row { row_bytes: Some(class.bytes), class, cells, waived: None }
+        Row { cells, waived: None, ..empty }
     }
 
     fn replayed() -> Replayed {
@@ -142,28 +140,25 @@ mod tests {
                 .collect(),
             ..example::outcome(&[(8, vec![vec![1.0; 6]])]).environments[0].clone()
         };
-        let waived = Row {
-            class: class(Collective::AllToAllV, 1 << 16, 5, 0.01),
-            row_bytes: None,
-            cells: Vec::new(),
-            waived: Some("the trace has no sizes of pairs, which alltoallv needs".to_owned()),
-        };
-        let mut replayed = Replayed {
-            replay_schema: SCHEMA,
-            source: TraceSource::FlightRecorder,
-            environments: [tried("default", None), tried("recommended", Some("16"))],
-            launches: 6,
-            rows: vec![
-                row(class(Collective::AllReduce, 64 << 20, 100, 0.9), [1000.0, 800.0]),
-                row(class(Collective::AllGather, 1 << 20, 1000, 0.09), [50.0, 50.0]),
-                waived,
+        let calls = Calls {
+            source: "a dump of PyTorch's flight recorder".to_owned(),
+            of: "fr_trace_rank_0".to_owned(),
+            classes: vec![
+                class(Collective::AllReduce, 64 << 20),
+                class(Collective::AllGather, 1 << 20),
+                class(Collective::Broadcast, 1 << 10),
             ],
-            totals: [None, None],
-            against: None,
-            share: 0.0,
-            took_s: 60.0,
-            interrupted: false,
+            sequence: (0..=1100)
+                .map(|n| (usize::from(n > 99) + usize::from(n > 1099), 500.0))
+                .collect(),
+            left_out: vec![LeftOut { reason: "messages between two ranks".to_owned(), calls: 5 }],
         };
+        let mut replayed =
+            made(&calls, [tried("default", None), tried("recommended", Some("16"))], &[]);
+        replayed.launches = 6;
+        replayed.sequence = row(of_all(&calls), [700_000.0, 650_000.0]);
+        replayed.rows[0] = row(of_class(&calls.classes[0], calls.of_class(0)), [1000.0, 800.0]);
+        replayed.rows[1] = row(of_class(&calls.classes[1], calls.of_class(1)), [50.0, 50.0]);
         total::add(&mut replayed);
         replayed
     }
@@ -176,17 +171,20 @@ mod tests {
         assert!((first.seconds - 0.150).abs() < 1e-4 && (second.seconds - 0.130).abs() < 1e-4);
         assert_eq!(first.launches.len(), 6);
         insta::assert_snapshot!(table(&replayed), @r"
-        # busbw tune --replay: the calls of a dump of PyTorch's flight recorder, measured without the job
-        # medians of 6 launches in turns, ± half their 95 % interval; gaps between calls, and calls that overlap, are not replayed
+        # busbw tune --replay: 1101 calls of fr_trace_rank_0 in their order, of a dump of PyTorch's flight recorder, 550.5 ms in the job
+        # medians of 6 launches in turns, ± half their 95 % interval
         # default: nothing set
         # recommended: NCCL_MIN_NCHANNELS=16
+        # left out: messages between two ranks: 5 calls
         # ×: times as fast as the first; + faster, - slower, = the same, ? not decided by these launches
+        # the sequence: from its first call to the end of its last one; below the classes the time of their calls alone
         #
-        #  operation    size      type  redop  ranks  calls   bytes   default   ±%  recommended   ±%      ×
-          all_reduce  64 MiB  bfloat16    sum      8    100  90.0 %   1000 us  0.2       800 us  0.2  1.25+
-          all_gather   1 MiB  bfloat16      -      8   1000   9.0 %  50.00 us  0.2     50.00 us  0.2  1.00=
-           all calls                                         99.0 %  150.0 ms  0.2     130.0 ms  0.2  1.15+
-        # WAIVED: alltoallv of 64 KiB, 5 calls, 1.0 % of the bytes: the trace has no sizes of pairs, which alltoallv needs
+        #    operation     size      type  redop  calls  in the job   default   ±%  recommended   ±%      ×
+          the sequence  7.2 GiB         -      -   1101           -  700.0 ms  0.2     650.0 ms  0.2  1.08+
+            all_reduce   64 MiB  bfloat16    sum    100      900 us   1000 us  0.2       800 us  0.2  1.25+
+            all_gather    1 MiB  bfloat16      -   1000      900 us  50.00 us  0.2     50.00 us  0.2  1.00=
+             all calls                                               150.0 ms  0.2     130.0 ms  0.2  1.15+
+        # WAIVED: broadcast of 1 KiB, 1 call: it was not measured to its end
         ");
     }
 

@@ -24,7 +24,6 @@ pub(super) struct Total {
 /// Adds totals of the classes that have figures of both environments, and compares them.
 pub(super) fn add(replayed: &mut Replayed) {
     let rows: Vec<&Row> = replayed.rows.iter().filter(|row| row.waived.is_none()).collect();
-    replayed.share = rows.iter().map(|row| row.class.share).sum();
     let totals = [0, 1].map(|environment| launches(&rows, environment));
     replayed.against = match &totals {
         [Some(first), Some(second)] => Some(compare(first, second, &Rule::default())),
@@ -37,10 +36,9 @@ pub(super) fn add(replayed: &mut Replayed) {
     });
 }
 
-/// The totals of an environment by launch, as many as every class has.
+/// The totals of an environment by launch, as many as every class has; none without a class.
 fn launches(rows: &[&Row], environment: usize) -> Option<Vec<f64>> {
-    let cells =
-        rows.iter().map(|row| Some((row.cells.get(environment)?.as_ref()?, row.class.calls)));
+    let cells = rows.iter().map(|row| Some((row.cells.get(environment)?.as_ref()?, row.calls)));
     let cells = cells.collect::<Option<Vec<_>>>()?;
     let common = cells.iter().map(|(cell, _)| cell.launches_us.len()).min()?;
     let total = |launch: usize| {

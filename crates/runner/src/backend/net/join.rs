@@ -143,7 +143,7 @@ fn members(plan: &Plan, me: usize) -> Vec<usize> {
 fn talks_with(plan: &Plan, members: &[usize], me: usize) -> (BTreeSet<usize>, BTreeSet<usize>) {
     let both = |peers: BTreeSet<usize>| (peers.clone(), peers);
     match plan.benchmark {
-        Benchmark::Collective(_) => {
+        Benchmark::Collective(_) | Benchmark::Replay => {
             let place = members.iter().position(|member| *member == me).unwrap_or(0);
             let others = |by: usize| {
                 let other = members[(place + by) % members.len()];

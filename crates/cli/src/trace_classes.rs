@@ -1,10 +1,10 @@
-//! The calls of a job for `tune --trace` and `--replay`: files and folders become a trace, and a trace a table of its classes.
-//! Not the forms of files (`busbw_logs::trace`), and not what is tried for them (`busbw_tune`).
+//! The calls of a job for `replay`, and for `tune --trace` and `--replay`: files and folders become a trace, and a trace a table of its classes.
+//! Not the forms of files (`busbw_logs::trace`), and not which of them are replayed (`options::planning::calls`).
 
 use std::{
     fmt::Write,
     fs::File,
-    io::Read,
+    io::{self, Read, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -13,15 +13,13 @@ use busbw_analysis::sweep as sweep_result;
 use busbw_core::{
     columns::aligned,
     exit::{Exit, ExitError},
-    printable::printable,
+    printable::{Printable, printable},
     quantity::{bytes, count, time},
 };
 use busbw_logs::{
     import,
     trace::{Class, Reader, Trace, TraceError},
 };
-
-use crate::sweep::say;
 
 /// Rows of the table.
 const MAX_ROWS: usize = 32;
@@ -52,7 +50,9 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Trace> {
     if skipped > 0 {
         let files = count(skipped, "file");
         let why = last.as_ref().map_or(String::new(), ToString::to_string);
-        say(&format!("trace: {files} of the folder skipped; the last one: {why}"));
+        let text = format!("busbw: trace: {files} of the folder skipped; the last one: {why}");
+        // If stderr is closed, the message is lost.
+        let _ = writeln!(Printable::new(io::stderr(), false), "{text}");
     }
     Ok(reader.finish().map_err(usage)?)
 }
