@@ -313,7 +313,7 @@ pub(super) fn bench_grammar(benchmark: Benchmark, grammar: Grammar) -> Grammar {
 
 /// A benchmark's grammar as a replay has it: its words are files, and what the trace decides is not offered.
 fn of_replay(grammar: Grammar) -> Grammar {
-    const DECIDED: [&str; 15] = [
+    const DECIDED: [&str; 16] = [
         "min_bytes",
         "max_bytes",
         "step_bytes",
@@ -328,6 +328,7 @@ fn of_replay(grammar: Grammar) -> Grammar {
         "per_iteration",
         "per_iteration_skip",
         "cpu_time",
+        "average",
         "latency",
     ];
     let grammar = DECIDED

@@ -69,6 +69,11 @@ fn refuse(a: &BenchArguments) -> Result<(), BadOption> {
         ("-G", a.graph.is_some_and(|value| value != 0), alone),
         ("-I", a.per_iteration.is_some_and(|value| value != 0), alone),
         ("-C", is_on(a.cpu_time), alone),
+        (
+            "-a",
+            a.average.is_some_and(|value| value != 1),
+            "a call's time is that of the rank that waited for nobody",
+        ),
         ("--latency", a.latency, alone),
         (
             "-N",
