@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use busbw_core::DataType;
 use busbw_watch_file::{Call, Class, Communicator, Line, WatchFile};
 
 use super::collected::Collected;
@@ -72,8 +73,11 @@ fn collective(
     let Some(bytes) = sizes::plausible(class.size) else {
         return collected.leave_out("calls of more bytes than any machine has", 1);
     };
+    // Of what only copies NCCL has made bytes.
+    let named = class.datatype.strip_prefix("nccl").filter(|_| operation.reduces());
+    let datatype = named.and_then(DataType::from_spelling);
     collected.add(&Reported {
-        kind: Kind::collective(operation, bytes),
+        kind: Kind { datatype, ..Kind::collective(operation, bytes) },
         communicator,
         reporter,
         rank: Some(one.rank),
@@ -119,7 +123,7 @@ fn us(ns: u64) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-    use busbw_core::Collective;
+    use busbw_core::{Collective, DataType};
 
     use crate::trace::{Operation, Reader, TraceSource};
 
@@ -148,5 +152,7 @@ mod tests {
         let reduce = (Operation::Collective(Collective::AllReduce), 1 << 20);
         assert_eq!(all, [reduce, reduce, (Operation::Message, 2_048)], "{:?}", trace.left_out);
         assert_eq!(trace.ranks.len(), 2);
+        let types: Vec<_> = trace.calls.iter().map(|call| call.datatype).collect();
+        assert_eq!(types, [Some(DataType::Float), Some(DataType::Float), None]);
     }
 }
