@@ -4,7 +4,10 @@
 use std::{
     fs::{self, File},
     io::{self, Read, Write},
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
+    thread::{self, available_parallelism},
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
@@ -16,7 +19,7 @@ use busbw_host::{
 };
 use busbw_library_logs::failure::FailureFacts;
 use busbw_logs::{
-    hang::{BY_RAS, Condition, Evidence, Process, Reader, is_evidence},
+    hang::{BY_RAS, Condition, Evidence, Parsed, Process, Reader, is_evidence},
     import::{self, Entry},
     measurement::Measurement,
 };
@@ -55,7 +58,7 @@ impl HangEvidence {
                 if started.elapsed() > RAS_FAST {
                     break;
                 }
-                std::thread::sleep(RAS_PAUSE);
+                thread::sleep(RAS_PAUSE);
             }
             let name = format!("RAS at {address}");
             let taken = match ras::status(address, timeout) {
@@ -79,42 +82,22 @@ impl HangEvidence {
     /// Takes the files that tell of a hang, and gives back the others.
     pub(crate) fn take(&mut self, named: &[PathBuf], exit: &mut Exit) -> Vec<Entry> {
         let mut others = Vec::new();
-        for entry in import::files(named) {
-            match self.one(&entry.path) {
-                Ok(true) => {}
-                Ok(false) => others.push(entry),
-                Err(error) => {
-                    say(&error);
-                    *exit = Exit::Usage;
+        for batch in batches(import::files(named)) {
+            for (entry, parsed) in parsed(batch) {
+                match parsed {
+                    Ok(Some(parsed)) => {
+                        self.reader.take(parsed, &entry.path.display().to_string());
+                        self.is_there = true;
+                    }
+                    Ok(None) => others.push(entry),
+                    Err(error) => {
+                        say(&error);
+                        *exit = Exit::Usage;
+                    }
                 }
             }
         }
         others
-    }
-
-    /// Takes a file; whether it is one that tells of a hang.
-    fn one(&mut self, path: &Path) -> Result<bool, String> {
-        // A pipe can be read once: it is a log.
-        if !path.is_file() {
-            return Ok(false);
-        }
-        let fail = |error: io::Error| format!("cannot read {}: {error}", path.display());
-        // What cannot be opened is said where logs are read.
-        let Ok(mut file) = File::open(path) else { return Ok(false) };
-        let mut bytes = Vec::new();
-        (&mut file).take(HEAD_BYTES).read_to_end(&mut bytes).map_err(fail)?;
-        if !is_evidence(&bytes) {
-            return Ok(false);
-        }
-        (&mut file).take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(fail)?;
-        let written = fs::metadata(path).and_then(|about| about.modified()).ok();
-        let written = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        let written = written.and_then(|time| u64::try_from(time.as_nanos()).ok());
-        self.reader
-            .read(&bytes, &path.display().to_string(), written)
-            .map_err(|e| e.to_string())?;
-        self.is_there = true;
-        Ok(true)
     }
 
     /// Keeps what a log says of failures: beside other evidence it tells who died.
@@ -144,6 +127,72 @@ impl HangEvidence {
         }
         Some(report)
     }
+}
+
+/// Files that are parsed before they are taken: a few for each processor, since of each more is kept than in the end, and no
+/// more bytes than the largest file may have, but one file at least.
+fn batches(files: Vec<Entry>) -> Vec<Vec<Entry>> {
+    let (mut batches, mut bytes) = (Vec::<Vec<Entry>>::new(), 0_u64);
+    let most = 8 * available_parallelism().map_or(1, usize::from);
+    for entry in files {
+        let own = fs::metadata(&entry.path).map_or(0, |about| about.len());
+        bytes = bytes.saturating_add(own);
+        match batches.last_mut() {
+            Some(batch) if bytes <= MAX_FILE_BYTES && batch.len() < most => batch.push(entry),
+            _ => {
+                bytes = own;
+                batches.push(vec![entry]);
+            }
+        }
+    }
+    batches
+}
+
+/// Each file with what it says, in their order; by as many threads as this process has processors.
+fn parsed(files: Vec<Entry>) -> Vec<(Entry, Result<Option<Parsed>, String>)> {
+    let threads = available_parallelism().map_or(1, usize::from).min(files.len());
+    let next = AtomicUsize::new(0);
+    let parse = || {
+        let mut done = Vec::new();
+        while let number = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(entry) = files.get(number)
+        {
+            done.push((number, parse(&entry.path)));
+        }
+        done
+    };
+    let mut all: Vec<(usize, Result<Option<Parsed>, String>)> = thread::scope(|scope| {
+        let started: Vec<_> = (0..threads).map(|_| scope.spawn(parse)).collect();
+        // A panic of a parser is one of this program.
+        let ended =
+            started.into_iter().map(|one| one.join().unwrap_or_else(|cause| resume_unwind(cause)));
+        ended.flatten().collect()
+    });
+    all.sort_by_key(|(number, _)| *number);
+    files.into_iter().zip(all.into_iter().map(|(_, parsed)| parsed)).collect()
+}
+
+/// What a file says of a hang; none where it is no such file.
+fn parse(path: &Path) -> Result<Option<Parsed>, String> {
+    // A pipe can be read once: it is a log.
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let fail = |error: io::Error| format!("cannot read {}: {error}", path.display());
+    // What cannot be opened is said where logs are read.
+    let Ok(mut file) = File::open(path) else { return Ok(None) };
+    let mut bytes = Vec::new();
+    (&mut file).take(HEAD_BYTES).read_to_end(&mut bytes).map_err(fail)?;
+    if !is_evidence(&bytes) {
+        return Ok(None);
+    }
+    (&mut file).take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(fail)?;
+    let written = fs::metadata(path).and_then(|about| about.modified()).ok();
+    let written = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let written = written.and_then(|time| u64::try_from(time.as_nanos()).ok());
+    Parsed::of(&bytes, &path.display().to_string(), written)
+        .map(Some)
+        .map_err(|error| error.to_string())
 }
 
 /// Looks after processes of this host that have fallen silent.

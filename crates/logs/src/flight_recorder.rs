@@ -5,7 +5,7 @@
 
 mod pickle;
 
-use std::{collections::HashMap, fmt};
+use std::{borrow::Cow, collections::HashMap, fmt};
 
 use memchr::memmem;
 use serde::{
@@ -16,17 +16,47 @@ use serde::{
 /// The largest dump, bytes: it is held in memory as a whole.
 pub(crate) const MAX_DUMP_BYTES: u64 = 256 << 20;
 
+/// A text of a dump: of the dump's own bytes, where it is written there as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Text<'a>(Cow<'a, str>);
+
+impl Text<'_> {
+    /// As it is.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Text<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        from.deserialize_str(Any)
+    }
+}
+
 /// A dump, as far as it is used.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Dump {
+pub(crate) struct Dump<'a> {
     version: String,
     #[serde(default)]
     pub pg_config: HashMap<String, Group>,
     /// By the number of the process group, as text. Gloo counts its sends and receives, too.
     #[serde(default)]
     pub pg_status: HashMap<String, Status>,
-    #[serde(default)]
-    pub entries: Vec<Entry>,
+    #[serde(borrow, default)]
+    pub entries: Vec<Entry<'a>>,
 }
 
 /// A process group.
@@ -50,9 +80,10 @@ pub(crate) struct Number(pub Option<i64>);
 
 /// A call.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Entry {
+pub(crate) struct Entry<'a> {
     /// Name and description of the group.
-    pub process_group: (String, String),
+    #[serde(borrow)]
+    pub process_group: (Text<'a>, Text<'a>),
     #[serde(default)]
     pub pg_id: Number,
     #[serde(default)]
@@ -63,20 +94,21 @@ pub(crate) struct Entry {
     pub p2p_seq_id: i64,
     #[serde(default)]
     pub is_p2p: bool,
-    pub profiling_name: String,
+    #[serde(borrow)]
+    pub profiling_name: Text<'a>,
     pub time_created_ns: Option<i64>,
     pub duration_ms: Option<f64>,
     #[serde(default)]
     pub input_sizes: Vec<Vec<i64>>,
-    #[serde(default)]
-    pub input_dtypes: Vec<String>,
+    #[serde(borrow, default)]
+    pub input_dtypes: Vec<Text<'a>>,
     #[serde(default)]
     pub output_sizes: Vec<Vec<i64>>,
-    #[serde(default)]
-    pub output_dtypes: Vec<String>,
+    #[serde(borrow, default)]
+    pub output_dtypes: Vec<Text<'a>>,
     /// `scheduled`, `started` or `completed`. Gloo's calls stay `scheduled`.
-    #[serde(default)]
-    pub state: String,
+    #[serde(borrow, default)]
+    pub state: Text<'a>,
     /// The library has done with it. Of NCCL's calls that are not completed: it timed out.
     #[serde(default)]
     pub retired: bool,
@@ -101,13 +133,13 @@ pub(crate) fn is_dump(head: &[u8]) -> bool {
     }
 }
 
-impl Dump {
+impl<'a> Dump<'a> {
     /// Reads a dump as pickle or, from a `{`, as JSON.
     ///
     /// # Errors
     /// What is wrong with it, in words.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Dump, String> {
-        let dump: Dump = match bytes.trim_ascii_start().first() {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Dump<'a>, String> {
+        let dump: Dump<'a> = match bytes.trim_ascii_start().first() {
             Some(b'{') => serde_json::from_slice(bytes).map_err(|error| error.to_string())?,
             _ => pickle::from_slice(bytes).map_err(|error| error.to_string())?,
         };
@@ -122,7 +154,8 @@ impl Dump {
     pub(crate) fn group(&self, name: &str) -> Option<&Group> {
         // Gloo's own group is called "" there and "0" in its entries: no other can be meant where there is one.
         let alone = || {
-            self.pg_config.len() == 1 && self.entries.iter().all(|one| one.process_group.0 == name)
+            self.pg_config.len() == 1
+                && self.entries.iter().all(|one| one.process_group.0.as_str() == name)
         };
         self.pg_config.get(name).or_else(|| self.pg_config.values().next().filter(|_| alone()))
     }
@@ -160,9 +193,11 @@ impl<'de> Deserialize<'de> for Frames {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
-        struct Frame {
-            name: String,
-            filename: String,
+        struct Frame<'a> {
+            #[serde(borrow)]
+            name: Text<'a>,
+            #[serde(borrow)]
+            filename: Text<'a>,
             line: Number,
         }
         struct All;
@@ -179,6 +214,7 @@ impl<'de> Deserialize<'de> for Frames {
                 while found.is_none()
                     && let Some(Frame { name, filename, line }) = all.next_element()?
                 {
+                    let (name, filename) = (name.as_str(), filename.as_str());
                     let own = !filename.is_empty()
                         && !filename.contains("/torch/")
                         && !filename.starts_with('<')

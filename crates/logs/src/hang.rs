@@ -15,7 +15,7 @@ mod watch;
 
 pub use evidence::{Call, Condition, Evidence, Group, Member, Message, Process, Progress, Source};
 pub use ras::BY_RAS;
-pub use reader::{EvidenceError, Reader, is_evidence};
+pub use reader::{EvidenceError, Parsed, Reader, is_evidence};
 
 #[cfg(test)]
 mod tests;

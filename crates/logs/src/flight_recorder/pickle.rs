@@ -45,9 +45,18 @@ enum Node<'a> {
     Large,
     Float(f64),
     Text(&'a [u8]),
-    List(Vec<usize>),
+    List(Parts),
     /// Keys and values by turns.
-    Dict(Vec<usize>),
+    Dict(Parts),
+}
+
+/// The parts of a list or a dictionary: where they are among those of all.
+#[derive(Debug, Clone, Copy, Default)]
+struct Parts {
+    at: usize,
+    length: usize,
+    /// How many may be there before they have to move.
+    room: usize,
 }
 
 /// Reads `bytes` as a value.
@@ -58,7 +67,8 @@ pub(super) fn from_slice<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, P
     let mut machine = Machine { bytes, ..Machine::default() };
     let root = machine.run()?;
     let steps = Cell::new(bytes.len().saturating_mul(STEPS_PER_BYTE));
-    T::deserialize(At { nodes: &machine.nodes, node: root, depth: 0, steps: &steps })
+    let Machine { nodes, parts, .. } = &machine;
+    T::deserialize(At { nodes, parts, node: root, depth: 0, steps: &steps })
 }
 
 /// Steps into nodes for each byte: a dictionary's texts are fetched again by two bytes each.
@@ -73,9 +83,15 @@ struct Machine<'a> {
     bytes: &'a [u8],
     at: usize,
     nodes: Vec<Node<'a>>,
-    stack: Vec<usize>,
+    /// The parts of all lists and dictionaries.
+    parts: Vec<u32>,
+    stack: Vec<u32>,
     marks: Vec<usize>,
-    memo: HashMap<u32, usize>,
+    /// What is remembered by number: Python counts from 0 up. Numbers that no count reaches are in `sparse`.
+    memo: Vec<Option<u32>>,
+    sparse: HashMap<u32, u32>,
+    /// Numbers that are remembered.
+    remembered: u32,
     /// What [`MAX_VALUES`] limits, so far.
     references: usize,
 }
@@ -92,9 +108,8 @@ impl<'a> Machine<'a> {
                 0x95 => {
                     let _: [u8; 8] = self.array()?;
                 }
-                b'}' => self.push(Node::Dict(Vec::new()))?,
-                b']' => self.push(Node::List(Vec::new()))?,
-                b')' => self.push(Node::List(Vec::new()))?,
+                b'}' => self.push(Node::Dict(Parts::default()))?,
+                b']' | b')' => self.push(Node::List(Parts::default()))?,
                 b'(' => {
                     self.count()?;
                     self.marks.push(self.stack.len());
@@ -146,7 +161,7 @@ impl<'a> Machine<'a> {
                     let number = u32::from_le_bytes(self.array()?);
                     self.remember(number)?;
                 }
-                0x94 => self.remember(self.memo.len() as u32)?,
+                0x94 => self.remember(self.remembered)?,
                 b'h' => {
                     let [number] = self.array()?;
                     self.recall(number.into())?;
@@ -156,30 +171,33 @@ impl<'a> Machine<'a> {
                     self.recall(number)?;
                 }
                 b's' => {
-                    let values = self.take(2)?;
-                    self.extend_dict(values)?;
+                    let from = self.above(2)?;
+                    self.extend_dict(from)?;
                 }
                 b'u' => {
-                    let values = self.marked()?;
-                    self.extend_dict(values)?;
+                    let from = self.marked()?;
+                    self.extend_dict(from)?;
                 }
                 b'a' => {
-                    let values = self.take(1)?;
-                    self.extend_list(values)?;
+                    let from = self.above(1)?;
+                    self.extend_list(from)?;
                 }
                 b'e' => {
-                    let values = self.marked()?;
-                    self.extend_list(values)?;
+                    let from = self.marked()?;
+                    self.extend_list(from)?;
                 }
                 b't' => {
-                    let values = self.marked()?;
-                    self.push(Node::List(values))?;
+                    let from = self.marked()?;
+                    self.tuple(from)?;
                 }
                 0x85..=0x87 => {
-                    let values = self.take(usize::from(opcode - 0x84))?;
-                    self.push(Node::List(values))?;
+                    let from = self.above(usize::from(opcode - 0x84))?;
+                    self.tuple(from)?;
                 }
-                b'.' => return self.stack.pop().ok_or(PickleError::Damaged(at)),
+                b'.' => {
+                    let root = self.stack.pop().ok_or(PickleError::Damaged(at))?;
+                    return Ok(root as usize);
+                }
                 _ => return Err(refusal(opcode, at)),
             }
         }
@@ -203,10 +221,11 @@ impl<'a> Machine<'a> {
 
     fn push(&mut self, node: Node<'a>) -> Result<(), PickleError> {
         self.nodes.push(node);
-        self.refer(self.nodes.len() - 1)
+        // There are no more than `MAX_VALUES`.
+        self.refer(self.nodes.len() as u32 - 1)
     }
 
-    fn refer(&mut self, node: usize) -> Result<(), PickleError> {
+    fn refer(&mut self, node: u32) -> Result<(), PickleError> {
         self.count()?;
         self.stack.push(node);
         Ok(())
@@ -243,49 +262,100 @@ impl<'a> Machine<'a> {
     fn remember(&mut self, number: u32) -> Result<(), PickleError> {
         let top = *self.stack.last().ok_or(self.damaged())?;
         self.count()?;
-        self.memo.insert(number, top);
+        let known = match number as usize {
+            place if place <= self.references => {
+                if place >= self.memo.len() {
+                    self.memo.resize(place + 1, None);
+                }
+                self.memo.get_mut(place).and_then(|slot| slot.replace(top))
+            }
+            _ => self.sparse.insert(number, top),
+        };
+        self.remembered += u32::from(known.is_none());
         Ok(())
     }
 
     fn recall(&mut self, number: u32) -> Result<(), PickleError> {
-        let node = *self.memo.get(&number).ok_or(self.damaged())?;
-        self.refer(node)
+        let counted = self.memo.get(number as usize).copied().flatten();
+        let node = counted.or_else(|| self.sparse.get(&number).copied());
+        self.refer(node.ok_or(self.damaged())?)
     }
 
-    /// The uppermost values, in the order in which they were pushed; not those below a mark.
-    fn take(&mut self, count: usize) -> Result<Vec<usize>, PickleError> {
+    /// Where the uppermost `count` values begin; none of them is below a mark.
+    fn above(&self, count: usize) -> Result<usize, PickleError> {
         let from = self.stack.len().checked_sub(count).ok_or(self.damaged())?;
-        if self.marks.last().is_some_and(|mark| *mark > from) {
-            return Err(self.damaged());
+        match self.marks.last().is_some_and(|mark| *mark > from) {
+            true => Err(self.damaged()),
+            false => Ok(from),
         }
-        Ok(self.stack.split_off(from))
     }
 
-    /// The values above the last mark.
-    fn marked(&mut self) -> Result<Vec<usize>, PickleError> {
+    /// Where the values above the last mark begin.
+    fn marked(&mut self) -> Result<usize, PickleError> {
         let mark = self.marks.pop().ok_or(self.damaged())?;
-        if mark > self.stack.len() {
+        match mark > self.stack.len() {
+            true => Err(self.damaged()),
+            false => Ok(mark),
+        }
+    }
+
+    /// The values from `from` on leave the stack and become a tuple.
+    fn tuple(&mut self, from: usize) -> Result<(), PickleError> {
+        let parts = self.extended(Parts::default(), from);
+        self.push(Node::List(parts))
+    }
+
+    /// The values from `from` on leave the stack and stand behind those that `parts` are.
+    fn extended(&mut self, parts: Parts, from: usize) -> Parts {
+        let Parts { mut at, length, mut room } = parts;
+        let more = self.stack.len().saturating_sub(from);
+        let is_last = at + length == self.parts.len();
+        if length + more > room && !is_last {
+            // They move behind all others; twice the room, so that each moves a bounded number of times.
+            let old = at..at + length;
+            at = self.parts.len();
+            self.parts.extend_from_within(old);
+        }
+        if at + length == self.parts.len() {
+            self.parts.extend_from_slice(self.stack.get(from..).unwrap_or_default());
+            let spare = if length > 0 { length + more } else { 0 };
+            room = length + more + spare;
+            self.parts.resize(at + room, 0);
+        } else {
+            let to = self.parts.get_mut(at + length..at + length + more).unwrap_or_default();
+            to.copy_from_slice(self.stack.get(from..).unwrap_or_default());
+        }
+        self.stack.truncate(from);
+        Parts { at, length: length + more, room }
+    }
+
+    fn extend_list(&mut self, from: usize) -> Result<(), PickleError> {
+        let (top, Some(Node::List(parts))) = self.below(from)? else { return Err(self.damaged()) };
+        let parts = *parts;
+        let parts = self.extended(parts, from);
+        self.put(top, Node::List(parts))
+    }
+
+    fn extend_dict(&mut self, from: usize) -> Result<(), PickleError> {
+        let (top, Some(Node::Dict(parts))) = self.below(from)? else { return Err(self.damaged()) };
+        let parts = *parts;
+        if !(self.stack.len() - from).is_multiple_of(2) {
             return Err(self.damaged());
         }
-        Ok(self.stack.split_off(mark))
+        let parts = self.extended(parts, from);
+        self.put(top, Node::Dict(parts))
     }
 
-    fn extend_list(&mut self, values: Vec<usize>) -> Result<(), PickleError> {
-        let damaged = self.damaged();
-        let top = *self.stack.last().ok_or(damaged.clone())?;
-        let Some(Node::List(list)) = self.nodes.get_mut(top) else { return Err(damaged) };
-        list.extend(values);
-        Ok(())
+    /// The node below the values from `from` on.
+    fn below(&self, from: usize) -> Result<(usize, Option<&Node<'a>>), PickleError> {
+        let top = from.checked_sub(1).and_then(|place| self.stack.get(place));
+        let top = *top.ok_or(self.damaged())? as usize;
+        Ok((top, self.nodes.get(top)))
     }
 
-    fn extend_dict(&mut self, values: Vec<usize>) -> Result<(), PickleError> {
+    fn put(&mut self, at: usize, node: Node<'a>) -> Result<(), PickleError> {
         let damaged = self.damaged();
-        let top = *self.stack.last().ok_or(damaged.clone())?;
-        let Some(Node::Dict(dict)) = self.nodes.get_mut(top) else { return Err(damaged) };
-        if !values.len().is_multiple_of(2) {
-            return Err(damaged);
-        }
-        dict.extend(values);
+        *self.nodes.get_mut(at).ok_or(damaged)? = node;
         Ok(())
     }
 }
@@ -312,14 +382,21 @@ fn refusal(opcode: u8, at: usize) -> PickleError {
 #[derive(Clone, Copy)]
 struct At<'n, 'a> {
     nodes: &'n [Node<'a>],
+    parts: &'n [u32],
     node: usize,
     depth: usize,
     steps: &'n Cell<usize>,
 }
 
 impl<'n, 'a> At<'n, 'a> {
-    fn of(self, node: usize) -> Self {
-        At { node, depth: self.depth + 1, ..self }
+    fn of(self, node: u32) -> Self {
+        At { node: node as usize, depth: self.depth + 1, ..self }
+    }
+
+    /// What a list or a dictionary is made of.
+    fn values(self, parts: Parts) -> Values<'n, 'a> {
+        let rest = self.parts.get(parts.at..parts.at + parts.length).unwrap_or_default();
+        Values { of: self, rest: rest.iter() }
     }
 }
 
@@ -345,8 +422,8 @@ impl<'de> Deserializer<'de> for At<'_, 'de> {
                 Ok(text) => visitor.visit_borrowed_str(text),
                 Err(_) => Err(PickleError::Form("a text is not UTF-8".to_owned())),
             },
-            Node::List(values) => visitor.visit_seq(Values { of: self, rest: values.iter() }),
-            Node::Dict(values) => visitor.visit_map(Values { of: self, rest: values.iter() }),
+            Node::List(parts) => visitor.visit_seq(self.values(*parts)),
+            Node::Dict(parts) => visitor.visit_map(self.values(*parts)),
         }
     }
 
@@ -370,7 +447,7 @@ impl<'de> Deserializer<'de> for At<'_, 'de> {
 
 struct Values<'n, 'a> {
     of: At<'n, 'a>,
-    rest: std::slice::Iter<'n, usize>,
+    rest: std::slice::Iter<'n, u32>,
 }
 
 impl<'a> SeqAccess<'a> for Values<'_, 'a> {

@@ -6,7 +6,14 @@ use busbw_watch_file::WatchFile;
 use memchr::memmem;
 use thiserror::Error;
 
-use super::{evidence::Evidence, log, ras::Reports, recorder::Recorders, same, watch::Watches};
+use super::{
+    evidence::Evidence,
+    log,
+    ras::Reports,
+    recorder::{Digest, Recorders},
+    same,
+    watch::Watches,
+};
 use crate::flight_recorder::{Dump, MAX_DUMP_BYTES, is_dump};
 
 /// Why a file is not read.
@@ -85,43 +92,70 @@ pub fn is_evidence(head: &[u8]) -> bool {
     form(head).is_some()
 }
 
-impl Reader {
-    /// Takes a whole file: a dump, a file of busbw's profiler, or a report of RAS. `written` is when it was last written, ns since
-    /// 1970 by the clock of who wrote it; it tells how long the calls of a dump have stood.
+/// A file that was parsed: what takes time, and can be done for several files at once.
+#[derive(Debug)]
+pub struct Parsed(Content);
+
+#[derive(Debug)]
+enum Content {
+    /// What a dump says, or why it is left out.
+    Dump(Result<Digest, String>),
+    Watch(WatchFile),
+    Ras(RasReport),
+}
+
+impl Parsed {
+    /// Parses a whole file: a dump, a file of busbw's profiler, or a report of RAS. `written` is when it was last written, ns
+    /// since 1970 by the clock of who wrote it; it tells how long the calls of a dump have stood.
     ///
     /// # Errors
     /// It is damaged, of another version or of another form.
+    pub fn of(bytes: &[u8], name: &str, written: Option<u64>) -> Result<Parsed, EvidenceError> {
+        let named = || name.to_owned();
+        Ok(Parsed(match form(bytes.get(..HEAD_BYTES).unwrap_or(bytes)) {
+            Some(Form::Dump) if bytes.len() as u64 > MAX_DUMP_BYTES => {
+                let why = format!("it has more than {MAX_DUMP_BYTES} bytes");
+                return Err(EvidenceError::Dump { name: named(), why });
+            }
+            Some(Form::Dump) => {
+                let dump =
+                    Dump::parse(bytes).map_err(|why| EvidenceError::Dump { name: named(), why })?;
+                Content::Dump(Digest::of(&dump, name, written))
+            }
+            Some(Form::Watch) => Content::Watch(
+                WatchFile::parse(bytes)
+                    .map_err(|why| EvidenceError::Watch { name: named(), why })?,
+            ),
+            Some(Form::Ras) => Content::Ras(
+                RasReport::parse(bytes).map_err(|why| EvidenceError::Ras { name: named(), why })?,
+            ),
+            None => return Err(EvidenceError::Strange { name: named() }),
+        }))
+    }
+}
+
+impl Reader {
+    /// Parses and takes a file, as [`Parsed::of`] and [`Reader::take`].
+    ///
+    /// # Errors
+    /// As those of [`Parsed::of`].
     pub fn read(
         &mut self,
         bytes: &[u8],
         name: &str,
         written: Option<u64>,
     ) -> Result<(), EvidenceError> {
-        let named = || name.to_owned();
-        match form(bytes.get(..HEAD_BYTES).unwrap_or(bytes)) {
-            Some(Form::Dump) if bytes.len() as u64 > MAX_DUMP_BYTES => {
-                let why = format!("it has more than {MAX_DUMP_BYTES} bytes");
-                Err(EvidenceError::Dump { name: named(), why })
-            }
-            Some(Form::Dump) => {
-                let dump =
-                    Dump::parse(bytes).map_err(|why| EvidenceError::Dump { name: named(), why })?;
-                self.recorders.take(&dump, name, written, &mut self.evidence);
-                Ok(())
-            }
-            Some(Form::Watch) => {
-                let file = WatchFile::parse(bytes)
-                    .map_err(|why| EvidenceError::Watch { name: named(), why })?;
-                self.watches.take(&file, name, &mut self.evidence);
-                Ok(())
-            }
-            Some(Form::Ras) => {
-                let report = RasReport::parse(bytes)
-                    .map_err(|why| EvidenceError::Ras { name: named(), why })?;
-                self.reports.push((named(), report));
-                Ok(())
-            }
-            None => Err(EvidenceError::Strange { name: named() }),
+        self.take(Parsed::of(bytes, name, written)?, name);
+        Ok(())
+    }
+
+    /// Takes what the file `name` says.
+    pub fn take(&mut self, parsed: Parsed, name: &str) {
+        match parsed.0 {
+            Content::Dump(Ok(digest)) => self.recorders.take(digest, name, &mut self.evidence),
+            Content::Dump(Err(why)) => self.evidence.remark(why),
+            Content::Watch(file) => self.watches.take(&file, name, &mut self.evidence),
+            Content::Ras(report) => self.reports.push((name.to_owned(), report)),
         }
     }
 

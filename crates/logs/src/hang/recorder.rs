@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, hash_map::Entry as Slot};
 
-use super::evidence::{Call, Evidence, Group, Member, Message, Progress, Source};
+use super::evidence::{Call, Evidence, Group, KEPT_CALLS, Member, Message, Progress, Source};
 use crate::flight_recorder::{Dump, Entry};
 
 /// The longest name of an operation or a type, bytes.
@@ -32,45 +32,91 @@ struct Seen {
     groups: Vec<usize>,
 }
 
-impl Recorders {
-    /// Takes a dump that was written at `written`, ns since 1970.
-    pub(super) fn take(
-        &mut self,
-        dump: &Dump,
-        name: &str,
-        written: Option<u64>,
-        evidence: &mut Evidence,
-    ) {
+/// A dump, as far as it tells of a hang.
+#[derive(Debug)]
+pub(super) struct Digest {
+    rank: u32,
+    first_ns: Option<i64>,
+    last_ns: Option<i64>,
+    calls: usize,
+    groups: Vec<OfGroup>,
+}
+
+/// What a dump says of one of its groups.
+#[derive(Debug)]
+struct OfGroup {
+    name: String,
+    words: String,
+    /// Ranks of the job.
+    list: Vec<u32>,
+    /// None where the dump has no call of it and is not the whole of its rank's.
+    progress: Option<Progress>,
+}
+
+impl Digest {
+    /// Of a dump that was written at `written`, ns since 1970.
+    ///
+    /// # Errors
+    /// Why it is left out, in words.
+    pub(super) fn of(dump: &Dump<'_>, name: &str, written: Option<u64>) -> Result<Digest, String> {
         if dump.entries.is_empty() && dump.pg_config.is_empty() {
-            return evidence.remark(format!(
-                "{name} has no call: the recorder was off, or nothing was called"
-            ));
+            return Err(format!("{name} has no call: the recorder was off, or nothing was called"));
         }
         let Some(rank) = rank_of(name) else {
-            return evidence.remark(format!(
+            return Err(format!(
                 "{name} is left out: a dump does not say which rank wrote it, and its name does not end with one"
             ));
         };
-        let lists: HashMap<&str, Vec<u32>> = dump
-            .entries
+        let named: HashSet<&str> =
+            dump.entries.iter().map(|one| one.process_group.0.as_str()).collect();
+        let lists: HashMap<&str, Vec<u32>> = named
             .iter()
-            .map(|one| one.process_group.0.as_str())
+            .copied()
             .chain(dump.pg_config.keys().map(String::as_str))
             .filter_map(|group| Some((group, ranks(&dump.group(group)?.ranks))))
             .collect();
         if lists.values().any(|ranks| !ranks.is_empty() && !ranks.contains(&rank)) {
-            return evidence.remark(format!(
+            return Err(format!(
                 "{name} is left out: by its name it is rank {rank}'s, which is in none or not in all of its process groups"
             ));
         }
+        // A buffer that was filled begins with a later record than the first.
+        let whole = dump.entries.first().is_none_or(|one| one.record_id.0.unwrap_or(1) == 0);
+        let mut walk: BTreeMap<&str, Walk<'_>> =
+            dump.pg_config.keys().map(|group| (group.as_str(), Walk::default())).collect();
+        if walk.len() == 1 && named.len() == 1 {
+            walk.clear();
+        }
+        // Else a call that began looks like one that did not.
+        let timed =
+            dump.entries.iter().any(|one| one.time_discovered_started_ns.unwrap_or_default() > 0);
+        let view = View { written, timed, whole };
+        for entry in &dump.entries {
+            walk.entry(entry.process_group.0.as_str()).or_default().entry(entry);
+        }
+        let of_group = |(group, walk): (&str, Walk<'_>)| OfGroup {
+            name: group.to_owned(),
+            words: short(walk.words()).to_owned(),
+            list: lists.get(group).cloned().unwrap_or_default(),
+            progress: (whole || !walk.is_empty())
+                .then(|| walk.progress(walk.status(dump), view, KEPT_CALLS)),
+        };
         let times = || dump.entries.iter().filter_map(|one| one.time_created_ns);
-        let mut seen = Seen {
-            name: name.to_owned(),
+        Ok(Digest {
+            rank,
             first_ns: times().min(),
             last_ns: times().max(),
             calls: dump.entries.len(),
-            groups: Vec::new(),
-        };
+            groups: walk.into_iter().map(of_group).collect(),
+        })
+    }
+}
+
+impl Recorders {
+    /// Takes what the dump `name` says.
+    pub(super) fn take(&mut self, digest: Digest, name: &str, evidence: &mut Evidence) {
+        let Digest { rank, first_ns, last_ns, calls, groups } = digest;
+        let mut seen = Seen { name: name.to_owned(), first_ns, last_ns, calls, groups: Vec::new() };
         match self.dumps.get(&rank) {
             None => {}
             Some(other) if (other.last_ns, other.calls) == (seen.last_ns, seen.calls) => return,
@@ -102,32 +148,15 @@ impl Recorders {
         if let Some(process) = evidence.processes.get_mut(process) {
             process.files.push(name.to_owned());
         }
-        // A buffer that was filled begins with a later record than the first.
-        let whole = dump.entries.first().is_none_or(|one| one.record_id.0.unwrap_or(1) == 0);
-        let mut walk: BTreeMap<&str, Walk<'_>> =
-            dump.pg_config.keys().map(|group| (group.as_str(), Walk::default())).collect();
-        let named: HashSet<&str> =
-            dump.entries.iter().map(|one| one.process_group.0.as_str()).collect();
-        if walk.len() == 1 && named.len() == 1 {
-            walk.clear();
-        }
-        // Else a call that began looks like one that did not.
-        let timed =
-            dump.entries.iter().any(|one| one.time_discovered_started_ns.unwrap_or_default() > 0);
-        let view = View { written, timed, whole };
-        for entry in &dump.entries {
-            walk.entry(entry.process_group.0.as_str()).or_default().entry(entry);
-        }
-        for (group, walk) in walk {
-            let list = lists.get(group).cloned().unwrap_or_default();
-            let Some(at) = self.group(group, walk.words(), &list, rank, process, evidence) else {
+        for OfGroup { name, words, list, progress } in groups {
+            let Some(at) = self.group(&name, &words, &list, rank, process, evidence) else {
                 continue;
             };
-            if walk.is_empty() && !whole {
-                continue;
-            }
-            let last = walk.status(dump);
+            let Some(mut progress) = progress else { continue };
             let kept = evidence.room_for_calls();
+            while progress.over.len() > kept {
+                progress.over.pop_first();
+            }
             let own = match list.iter().position(|one| *one == rank) {
                 Some(own) => u32::try_from(own).unwrap_or(u32::MAX),
                 None => rank,
@@ -135,7 +164,6 @@ impl Recorders {
             if let Some(member) =
                 evidence.groups.get_mut(at).and_then(|one| one.members.get_mut(&own))
             {
-                let progress = walk.progress(last, view, kept);
                 let over = progress.over.len();
                 member.progress = Some(progress);
                 evidence.keeps_calls(over);
@@ -206,14 +234,14 @@ struct View {
 /// The entries of one group.
 #[derive(Default)]
 struct Walk<'d> {
-    collectives: Vec<&'d Entry>,
-    messages: Vec<&'d Entry>,
+    collectives: Vec<&'d Entry<'d>>,
+    messages: Vec<&'d Entry<'d>>,
     /// Numbers of groups of messages that are over as a whole, or are not.
     coalesced: HashMap<i64, bool>,
 }
 
 impl<'d> Walk<'d> {
-    fn entry(&mut self, entry: &'d Entry) {
+    fn entry(&mut self, entry: &'d Entry<'d>) {
         let (name, _) = operation(entry);
         match (entry.is_p2p || matches!(name, "send" | "recv"), name) {
             (true, "coalesced") => {
@@ -229,14 +257,18 @@ impl<'d> Walk<'d> {
     }
 
     fn words(&self) -> &'d str {
-        self.collectives.iter().chain(&self.messages).next().map_or("", |one| &one.process_group.1)
+        self.collectives
+            .iter()
+            .chain(&self.messages)
+            .next()
+            .map_or("", |one| one.process_group.1.as_str())
     }
 
     /// The number of the last collective that is over by the group's own status.
-    fn status(&self, dump: &Dump) -> Option<u64> {
+    fn status(&self, dump: &Dump<'_>) -> Option<u64> {
         let first = self.collectives.first()?;
         // Gloo counts messages, too.
-        if first.profiling_name.starts_with("gloo:") {
+        if first.profiling_name.as_str().starts_with("gloo:") {
             return None;
         }
         let status = dump.pg_status.get(&first.pg_id.0?.to_string())?;
@@ -244,7 +276,7 @@ impl<'d> Walk<'d> {
     }
 
     fn progress(&self, last_over: Option<u64>, view: View, kept: usize) -> Progress {
-        let number = |entry: &Entry| u64::try_from(entry.collective_seq_id).unwrap_or_default();
+        let number = |entry: &Entry<'_>| u64::try_from(entry.collective_seq_id).unwrap_or_default();
         let over = self.collectives.iter().filter(|one| is_over(one)).map(|one| number(one)).max();
         let over = over.max(last_over);
         let mut progress = Progress { has_all_messages: view.whole, ..Progress::default() };
@@ -294,25 +326,26 @@ impl<'d> Walk<'d> {
     }
 }
 
-fn is_over(entry: &Entry) -> bool {
-    entry.state == "completed" || (entry.retired && entry.profiling_name.starts_with("gloo:"))
+fn is_over(entry: &Entry<'_>) -> bool {
+    let gloo = || entry.profiling_name.as_str().starts_with("gloo:");
+    entry.state.as_str() == "completed" || (entry.retired && gloo())
 }
 
 /// The operation, and for a message its ends: `send`, `0->1`.
-fn operation(entry: &Entry) -> (&str, &str) {
-    let called = entry.profiling_name.split_once(':').map_or("", |(_, name)| name);
+fn operation<'e>(entry: &'e Entry<'_>) -> (&'e str, &'e str) {
+    let called = entry.profiling_name.as_str().split_once(':').map_or("", |(_, name)| name);
     called.split_once(' ').unwrap_or((called, ""))
 }
 
 /// The peer of a message, and whether it is sent there.
-fn ends(entry: &Entry) -> Option<(u32, bool)> {
+fn ends(entry: &Entry<'_>) -> Option<(u32, bool)> {
     let (name, ends) = operation(entry);
     // `0->1`; of a receive `1<-0`: this rank is always the first.
     let (_, peer) = ends.split_once("->").or_else(|| ends.split_once("<-"))?;
     Some((peer.trim().parse().ok()?, name == "send"))
 }
 
-fn call(entry: &Entry, number: u64, view: View) -> Call {
+fn call(entry: &Entry<'_>, number: u64, view: View) -> Call {
     let (name, _) = operation(entry);
     let since = entry.time_created_ns.and_then(|ns| u64::try_from(ns).ok()).filter(|ns| *ns > 0);
     let waited = since.zip(view.written).and_then(|(since, written)| written.checked_sub(since));
@@ -334,7 +367,7 @@ fn call(entry: &Entry, number: u64, view: View) -> Call {
         datatype: entry
             .input_dtypes
             .first()
-            .map_or_else(String::new, |name| short(name).to_owned()),
+            .map_or_else(String::new, |name| short(name.as_str()).to_owned()),
         waited_ms: waited.map(|ns| ns / 1_000_000),
         since,
         started: match entry.state.as_str() {

@@ -11,11 +11,11 @@ use super::collected::Collected;
 use super::exchange::{Exchange, Part};
 use super::job::{Kind, Reported, Same};
 use super::sizes;
-use crate::flight_recorder::{Dump, Entry};
+use crate::flight_recorder::{Dump, Entry, Text};
 use busbw_core::{Collective, DataType};
 
 /// Takes the calls of the dump in the file `name`.
-pub(super) fn read(dump: &Dump, name: &str, collected: &mut Collected) {
+pub(super) fn read(dump: &Dump<'_>, name: &str, collected: &mut Collected) {
     let Some(reporter) = collected.reporter(name) else { return };
     let names: HashSet<&str> =
         dump.entries.iter().map(|one| one.process_group.0.as_str()).collect();
@@ -77,8 +77,8 @@ impl Walk<'_> {
         self.collected.leave_out(reason, 1);
     }
 
-    fn entry(&mut self, entry: &Entry, group: (usize, u32)) {
-        let called = entry.profiling_name.split_once(':').map_or("", |(_, name)| name);
+    fn entry(&mut self, entry: &Entry<'_>, group: (usize, u32)) {
+        let called = entry.profiling_name.as_str().split_once(':').map_or("", |(_, name)| name);
         let mut words = called.split(' ');
         let name = words.next().unwrap_or_default();
         let ends = words.next().unwrap_or_default();
@@ -103,7 +103,8 @@ impl Walk<'_> {
                 return self.collected.leave_out(&reason, 1);
             }
             None => {
-                let reason = format!("{:?}, which busbw does not measure", entry.profiling_name);
+                let reason =
+                    format!("{:?}, which busbw does not measure", entry.profiling_name.as_str());
                 return self.collected.leave_out(&reason, 1);
             }
         };
@@ -116,10 +117,10 @@ impl Walk<'_> {
             false => vec![(all(&entry.input_sizes), all(&entry.output_sizes))],
         };
         let dtype = entry.input_dtypes.first().or(entry.output_dtypes.first());
-        let (datatype, each) = match dtype.map(|name| datatype(name)) {
+        let (datatype, each) = match dtype.map(|name| datatype(name.as_str())) {
             Some(Some(known)) => known,
             Some(None) => {
-                let dtype = dtype.map_or("", String::as_str);
+                let dtype = dtype.map_or("", Text::as_str);
                 let reason = format!("elements of type {dtype}, which NCCL has not");
                 return self.collected.leave_out(&reason, 1);
             }
@@ -150,14 +151,15 @@ impl Walk<'_> {
         }
     }
 
-    fn message(&mut self, entry: &Entry, group: (usize, u32), is_send: bool, ends: &str) {
+    fn message(&mut self, entry: &Entry<'_>, group: (usize, u32), is_send: bool, ends: &str) {
         // `0->1`; of a receive `1<-0`: this rank is always the first.
         let ends = ends.split_once("->").or_else(|| ends.split_once("<-"));
         let ends = ends.and_then(|(rank, peer)| Some((rank.parse().ok()?, peer.parse().ok()?)));
         let Some((rank, peer)) = ends else {
             return self.leave_out("messages whose ends the dump does not say");
         };
-        let (datatype, each) = match entry.input_dtypes.first().map(|name| datatype(name)) {
+        let (datatype, each) = match entry.input_dtypes.first().map(|name| datatype(name.as_str()))
+        {
             Some(Some(known)) => known,
             _ => return self.leave_out("messages of a type that NCCL has not"),
         };
@@ -191,12 +193,12 @@ impl Walk<'_> {
     }
 }
 
-fn at_us(entry: &Entry) -> Option<f64> {
+fn at_us(entry: &Entry<'_>) -> Option<f64> {
     // Two of them are subtracted: an f64 holds microseconds since 1970 to a quarter of one.
     entry.time_created_ns.map(|ns| ns as f64 / 1e3)
 }
 
-fn took_us(entry: &Entry) -> Option<f64> {
+fn took_us(entry: &Entry<'_>) -> Option<f64> {
     entry.duration_ms.map(|ms| ms * 1e3).filter(|us| us.is_finite() && *us >= 0.0)
 }
 
