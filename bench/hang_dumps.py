@@ -19,7 +19,7 @@ import tempfile
 import time
 
 TP, PP, DP = 8, 8, 16
-CULPRIT = 324
+ABSENT = 324
 NOW = 1_795_477_277_000_000_000
 
 
@@ -34,17 +34,17 @@ def groups(rank):
 
 
 def dump(rank, calls, frames):
-    """A rank's dump: `calls` of each kind in turns; the last one, of tensor parallelism, hangs in the culprit's group."""
+    """A rank's dump: `calls` of each kind in turns; the last one, of tensor parallelism, hangs in the absent rank's group."""
     mine = groups(rank)
     numbers = [0, 0, 0]
     entries = []
-    hangs = CULPRIT in mine[0][1]
+    hangs = ABSENT in mine[0][1]
     frame = [{"name": f"function{n}", "filename": "/opt/python3.11/site-packages/torch/nn/modules/module.py", "line": 1000 + n}
              for n in range(frames)]
     for number in range(calls):
         last = number + 1 == calls
         kind = 0 if last else number % 3
-        if last and rank == CULPRIT:
+        if last and rank == ABSENT:
             break
         numbers[kind] += 1
         at = NOW + number * 1_000_000 + rank * 1000
@@ -98,13 +98,13 @@ def main():
                     path.write_bytes(pickle.dumps(made, protocol=2))
             size = sum(one.stat().st_size for one in pathlib.Path(folder).iterdir())
             runs = [timed(asked.busbw, folder) for _ in range(asked.times)]
-            named = sum(f"Rank {CULPRIT} did not call" in text for _, _, text in runs)
+            named = sum(f"Rank {ABSENT} did not call" in text for _, _, text in runs)
             missed += asked.times - named
             wall = sorted(one[0] for one in runs)
             cpu = sorted(one[1] for one in runs)
             print(f"{TP * PP * DP} dumps of {calls} calls, {size / 1e6:.0f} MB of {'JSON' if asked.json else 'pickles'}: "
                   f"{wall[len(wall) // 2]:.2f} s ({wall[0]:.2f} to {wall[-1]:.2f}), "
-                  f"{cpu[len(cpu) // 2]:.2f} s of processors; rank {CULPRIT} named {named} of {asked.times}", flush=True)
+                  f"{cpu[len(cpu) // 2]:.2f} s of processors; rank {ABSENT} named {named} of {asked.times}", flush=True)
     sys.exit(1 if missed else 0)
 
 
