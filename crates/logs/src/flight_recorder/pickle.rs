@@ -44,7 +44,9 @@ enum Node<'a> {
     /// An integer of more than eight bytes.
     Large,
     Float(f64),
-    Text(&'a [u8]),
+    Text(&'a str),
+    /// Bytes that are no UTF-8.
+    Bytes,
     List(Parts),
     /// Keys and values by turns.
     Dict(Parts),
@@ -240,8 +242,9 @@ impl<'a> Machine<'a> {
     }
 
     fn text(&mut self, length: usize) -> Result<(), PickleError> {
-        let text = self.slice(length)?;
-        self.push(Node::Text(text))
+        let bytes = self.slice(length)?;
+        // Once for all places that fetch it again, as they do the keys of a call.
+        self.push(str::from_utf8(bytes).map_or(Node::Bytes, Node::Text))
     }
 
     /// An integer of `length` bytes, least first, in two's complement.
@@ -418,10 +421,8 @@ impl<'de> Deserializer<'de> for At<'_, 'de> {
             Node::Int(value) => visitor.visit_i64(*value),
             Node::Large => Err(PickleError::Form("an integer has more than 8 bytes".to_owned())),
             Node::Float(value) => visitor.visit_f64(*value),
-            Node::Text(bytes) => match str::from_utf8(bytes) {
-                Ok(text) => visitor.visit_borrowed_str(text),
-                Err(_) => Err(PickleError::Form("a text is not UTF-8".to_owned())),
-            },
+            Node::Text(text) => visitor.visit_borrowed_str(text),
+            Node::Bytes => Err(PickleError::Form("a text is not UTF-8".to_owned())),
             Node::List(parts) => visitor.visit_seq(self.values(*parts)),
             Node::Dict(parts) => visitor.visit_map(self.values(*parts)),
         }
@@ -452,6 +453,10 @@ struct Values<'n, 'a> {
 
 impl<'a> SeqAccess<'a> for Values<'_, 'a> {
     type Error = PickleError;
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.rest.len())
+    }
 
     fn next_element_seed<T: DeserializeSeed<'a>>(
         &mut self,

@@ -44,7 +44,7 @@ pub(super) fn part(asked: &Asked<'_>, ranks: &Ranks<'_>) -> Result<Part, BadOpti
     let (calls, remarks) = calls(&trace, ranks.count(), replaying)?;
     let sizes = calls.classes.iter().map(|class| class.bytes);
     let most = sizes.max().unwrap_or_default();
-    let loops = (1, count("-w", a.warmup, 2, 0, 1 << 30)? as u32, Messaging::default());
+    let loops = (1, count("-w", a.warmup, 1, 0, 1 << 30)? as u32, Messaging::default());
     let mut part =
         Part::of_options(asked, ranks, (most, most, Step::Bytes(0)), loops, Traffic::default())?;
     part.remarks.extend(remarks);
@@ -98,13 +98,17 @@ fn calls(
     asked: &ReplayArguments,
 ) -> Result<(Calls, Vec<String>), BadOption> {
     let all = trace.sequence();
-    let last = last(&all, asked);
+    let gaps = gaps(&all, asked.no_gaps);
+    let from = all.len() - last(&gaps, asked);
+    let last = all.get(from..).unwrap_or_default();
+    let gaps = gaps.get(from..).unwrap_or_default();
     let mut left_out: BTreeMap<String, u64> = BTreeMap::new();
     let kinds = kinds(trace, last, ranks);
     let (mut calls, mut times) = (Calls::default(), Vec::new());
     let (mut gap, mut cut) = (0.0, 0_u64);
-    for (nth, call) in last.iter().enumerate() {
-        let own = call.gap_us.filter(|_| nth > 0 && !asked.no_gaps).unwrap_or_default();
+    for (nth, (call, own)) in last.iter().zip(gaps).enumerate() {
+        // Before the first one there is nothing to wait for.
+        let own = if nth > 0 { *own } else { 0.0 };
         cut += u64::from(own > LONGEST_GAP_US);
         gap += own.min(LONGEST_GAP_US);
         let kind = match why_not(trace, call, ranks) {
@@ -173,20 +177,29 @@ fn nothing(left_out: &[LeftOut]) -> String {
     format!("no call of the trace can be replayed here: {}", reasons.join("; "))
 }
 
-/// The last calls, as many as are asked for.
-fn last<'a, 't>(all: &'a [&'t Call], asked: &ReplayArguments) -> &'a [&'t Call] {
-    let mut span = 0.0;
-    let mut kept = 0;
-    for call in all.iter().rev().take(asked.calls as usize) {
+/// Microseconds from the start of the call before to each one's own; 0 where the source has no times.
+fn gaps(calls: &[&Call], none: bool) -> Vec<f64> {
+    let at = |place: Option<usize>| {
+        place.filter(|_| !none).and_then(|place| calls.get(place)).and_then(|call| call.at_us)
+    };
+    let gap = |place: usize| match (at(place.checked_sub(1)), at(Some(place))) {
+        (Some(before), Some(now)) => (now - before).max(0.0),
+        _ => 0.0,
+    };
+    (0..calls.len()).map(gap).collect()
+}
+
+/// How many calls are replayed, the last ones.
+fn last(gaps: &[f64], asked: &ReplayArguments) -> usize {
+    let (mut span, mut kept) = (0.0, 0);
+    for gap in gaps.iter().rev().take(asked.calls as usize) {
         if kept > 0 && span > asked.span * 1e6 {
             break;
         }
         kept += 1;
-        if !asked.no_gaps {
-            span += call.gap_us.unwrap_or_default().min(LONGEST_GAP_US);
-        }
+        span += gap.min(LONGEST_GAP_US);
     }
-    all.get(all.len() - kept..).unwrap_or_default()
+    kept
 }
 
 /// Collective, type, operator, bytes of the row.
