@@ -110,7 +110,7 @@ pub(in crate::options) const REPLAY: Below = Below {
     examples: &[
         ("busbw replay fr_trace_rank_0 -g 8", "needs eight GPUs"),
         ("busbw replay nccl.log --no-gaps -g 8", "needs eight GPUs"),
-        ("busbw replay watch/ --backend host -g 2", "needs a trace of two ranks"),
+        ("busbw replay watch/ --backend host -g 2", "needs a job's files, of two ranks"),
         ("busbw sweep -x NCCL_ALGO=Ring,Tree replay nccl.log -g 8", "needs eight GPUs"),
     ],
     exits: BENCH_EXITS,
