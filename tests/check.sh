@@ -82,25 +82,6 @@ judge() { # KIND SEED WANTED-CHECK WANTED-HOST: nobody else may be named, and th
   fi
 }
 
-kinds=("a slow link" "a slow rank" "a wrong MTU" "a missing library" "another NCCL" "a low memlock")
-# What was named so far, a line a kind; status 1 where one was missed, named wrongly or too late.
-status=0
-summary() {
-  local kind wanted allowed
-  echo "$count hosts, --within 60s (rails: 120s), net backend over veth at 250 Mb/s, $(nproc) processors"
-  for kind in "${kinds[@]}" "a slow rail" "no fault" "rails alike"; do
-    [ -n "${runs[$kind]:-}" ] || continue
-    wanted=named
-    [ "$kind" = "no fault" ] || [ "$kind" = "rails alike" ] && wanted="nobody named"
-    echo "$kind: $wanted ${right[$kind]:-0} of ${runs[$kind]}, others named in ${wrong[$kind]:-0}, longest ${longest[$kind]} s"
-    [ "${right[$kind]:-0}" = "${runs[$kind]}" ] && [ "${wrong[$kind]:-0}" = 0 ] || status=1
-    allowed=60.5
-    case $kind in *rail*) allowed=120.5 ;; esac
-    awk -v s="${longest[$kind]}" -v most=$allowed 'BEGIN {exit !(s > most)}' && status=1
-  done
-}
-trap 'echo "# interrupted"; summary; exit 130' INT TERM
-
 # The first launch copies the program to every host; a host's first check must not wait for that.
 plain
 check --only doctor
@@ -109,6 +90,7 @@ rounds=$times
 has faults || rounds=0
 has healthy || healthy=0
 has rails || times=0
+kinds=("a slow link" "a slow rank" "a wrong MTU" "a missing library" "another NCCL" "a low memlock")
 for seed in $(seq "$rounds"); do
   host=$((seed * 7 % count + 1))
   for kind in "${kinds[@]}"; do
@@ -155,5 +137,17 @@ for seed in $(seq "$times"); do
   grep -q "socket:rail$slow reaches" "$work/out" || { echo "# a slow rail, seed $seed: rail$slow is not named"; wrong["a slow rail"]=$((${wrong["a slow rail"]:-0} + 1)); }
   rail_rate "rail$slow" 250
 done
-summary
+kinds+=("a slow rail")
+status=0
+echo "$count hosts, --within 60s (rails: 120s), net backend over veth at 250 Mb/s, $(nproc) processors"
+for kind in "${kinds[@]}" "no fault" "rails alike"; do
+  [ -n "${runs[$kind]:-}" ] || continue
+  wanted=named
+  [ "$kind" = "no fault" ] || [ "$kind" = "rails alike" ] && wanted="nobody named"
+  echo "$kind: $wanted ${right[$kind]:-0} of ${runs[$kind]}, others named in ${wrong[$kind]:-0}, longest ${longest[$kind]} s"
+  [ "${right[$kind]:-0}" = "${runs[$kind]}" ] && [ "${wrong[$kind]:-0}" = 0 ] || status=1
+  allowed=60.5
+  case $kind in *rail*) allowed=120.5 ;; esac
+  awk -v s="${longest[$kind]}" -v most=$allowed 'BEGIN {exit !(s > most)}' && status=1
+done
 exit $status
