@@ -185,13 +185,14 @@ fn operation(iteration: u64) -> Operation {
     Operation { placement: Placement::OutOfPlace, iteration, verified: false }
 }
 
-/// The calls that run; the gap of one that does not is part of the next one's.
+/// The calls that run; the gap of one that does not is part of the next one's. Nothing is waited for before the first.
 fn kept(calls: &Calls, runs: impl Fn(usize) -> bool) -> Vec<(usize, f64)> {
     let (mut kept, mut before) = (Vec::new(), 0.0);
     for (class, gap) in &calls.sequence {
         before += gap;
         if runs(*class) {
-            kept.push((*class, std::mem::take(&mut before)));
+            let gap = std::mem::take(&mut before);
+            kept.push((*class, if kept.is_empty() { 0.0 } else { gap }));
         }
     }
     kept
@@ -206,7 +207,7 @@ mod tests {
         let calls =
             Calls { sequence: vec![(0, 0.0), (1, 10.0), (0, 5.0), (1, 1.0)], ..Calls::default() };
         assert_eq!(kept(&calls, |class| class == 0), [(0, 0.0), (0, 15.0)]);
-        assert_eq!(kept(&calls, |class| class == 1), [(1, 10.0), (1, 6.0)]);
+        assert_eq!(kept(&calls, |class| class == 1), [(1, 0.0), (1, 6.0)]);
         assert_eq!(kept(&calls, |_| false), []);
     }
 }

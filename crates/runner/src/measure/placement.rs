@@ -204,7 +204,7 @@ impl Session<'_> {
     }
 
     /// Reports how much of a row is done after some batches of a placement. A report disturbs no short batch.
-    fn report_share(
+    pub(super) fn report_share(
         &mut self,
         [from, to]: [f64; 2],
         batches: usize,
@@ -226,7 +226,7 @@ impl Session<'_> {
         !(again && case.collective.reduces())
     }
 
-    fn rule(&self, min_batches: u32) -> StoppingRule {
+    pub(super) fn rule(&self, min_batches: u32) -> StoppingRule {
         let sampling = self.plan.sampling;
         let half = sampling.row_time.map_or(f64::INFINITY, |row| row / 2.0);
         StoppingRule {

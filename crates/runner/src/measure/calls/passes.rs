@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 use busbw_core::{Collective, fault::Phase};
-use busbw_stats::{Decision, StoppingRule};
+use busbw_stats::Decision;
 
 use super::{Class, operation};
-use crate::measure::{Report, RunError, Session, batch::run_operation};
+use crate::measure::{RunError, Session, batch::run_operation};
 
 /// A gap is slept but for this much of its end: a sleep ends late by some 50 us (the kernel's timer slack).
 const AWAKE: Duration = Duration::from_micros(200);
@@ -36,7 +36,6 @@ impl Session<'_> {
         classes: &[Class],
     ) -> Result<Vec<Pass>, RunError> {
         let sampling = self.plan.sampling;
-        let limit = sampling.row_time.unwrap_or(f64::INFINITY).min(sampling.max_time.max(0.0));
         let (mut passes, mut samples, mut spent) = (Vec::new(), Vec::new(), 0.0);
         let (mut times, mut least) = (1, sampling.min_batches);
         loop {
@@ -51,8 +50,8 @@ impl Session<'_> {
                 times = ((MIN_PASS.as_secs_f64() / took).ceil() as u32).clamp(2, most);
                 continue;
             }
-            if passes.is_empty() && sampling.row_time.is_some() {
-                least = ((limit / took) as u32).clamp(1, least.max(1));
+            if let (true, Some(row_time)) = (passes.is_empty(), sampling.row_time) {
+                least = ((row_time / took) as u32).clamp(1, least.max(1));
             }
             spent += took;
             let threads = &self.group().threads;
@@ -62,16 +61,8 @@ impl Session<'_> {
             let (classes, by_thread) =
                 self.times_of_classes(sequence, f64::from(times), classes, &calls_us)?;
             passes.push(Pass { lengths, classes, by_thread });
-            if self.world.rank() == 0 {
-                let share = (passes.len() as f64 / f64::from(least)).min(1.0);
-                self.report(Report::Within { share })?;
-            }
-            let rule = StoppingRule {
-                min_batches: least as usize,
-                precision: sampling.precision,
-                max_time_seconds: Some(limit),
-            };
-            if rule.decide(&samples, spent) != Decision::Continue {
+            self.report_share([0.0, 1.0], passes.len(), least, spent / passes.len() as f64)?;
+            if self.rule(least).decide(&samples, spent) != Decision::Continue {
                 return Ok(passes);
             }
         }
