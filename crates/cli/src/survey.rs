@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use busbw_core::{
     exit::{Exit, ExitError},
     hidden_commands::SURVEY,
@@ -104,13 +104,32 @@ pub fn hosts(placement: &Placement, limit: Duration) -> Result<Vec<Survey>> {
         );
         return Err(ExitError::new(Exit::Timeout, text).into());
     };
-    let last = text.lines().rev().find(|line| line.starts_with('['));
-    let Some(surveys) = last.and_then(|line| serde_json::from_str(line).ok()) else {
-        let text = format!("the survey of the job's hosts failed: {}", end.text);
+    surveys(&text).map_err(|why| {
+        let text = format!("the survey of the job's hosts failed: {why}; {}", end.text);
         let exit = if end.exit() == Exit::Ok { Exit::Library } else { end.exit() };
-        return Err(ExitError::new(exit, text).into());
+        ExitError::new(exit, text).into()
+    })
+}
+
+/// The surveys in what process 0 printed: its last line that is a list in JSON, after whatever a login prints.
+///
+/// # Errors
+/// There is none, or it cannot be read: in words.
+fn surveys(text: &str) -> Result<Vec<Survey>, String> {
+    let Some(line) = text.lines().rev().find(|line| line.starts_with('[')) else {
+        let printed = match text.trim_end().lines().next_back() {
+            Some(line) => format!(
+                "the last line of {} B is {:?}",
+                text.len(),
+                line.chars().take(80).collect::<String>()
+            ),
+            None => "nothing".to_owned(),
+        };
+        return Err(format!("process 0 printed no survey ({printed})"));
     };
-    Ok(surveys)
+    serde_json::from_str(line).map_err(|why| {
+        format!("process 0 printed a survey of {} B that cannot be read: {why}", line.len())
+    })
 }
 
 /// Surveys the hosts of the launcher's job that this process leads, within `limit`.
@@ -139,8 +158,9 @@ pub(crate) fn of_job(leader: &Leader, limit: Duration) -> Result<Vec<Survey>> {
         );
         return Err(ExitError::new(Exit::Timeout, text).into());
     };
-    let surveys = text.lines().rev().find_map(|line| serde_json::from_str(line).ok());
-    surveys.with_context(|| format!("the survey of the job's hosts failed: {status}"))
+    surveys(&text).map_err(|why| {
+        anyhow!("the survey of the job's hosts failed: {why}; it ended with {status}")
+    })
 }
 
 /// What process 0 of a job prints until it ends; none if that takes longer than `limit`.
@@ -190,4 +210,22 @@ fn reading(mut stdout: impl Read + Send + 'static) -> Option<Receiver<String>> {
     });
     reader.ok()?;
     Some(receiver)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_survey_is_quoted() {
+        assert_eq!(surveys("Welcome to a\n[]\n").map(|all| all.len()), Ok(0));
+        assert_eq!(surveys(" \n"), Err("process 0 printed no survey and nothing else".to_owned()));
+        let quoted = surveys("Welcome\nno such file\n").unwrap_err();
+        assert_eq!(quoted, "process 0 printed no survey but 21 B that end with \"no such file\"");
+        let torn = surveys("[{\"fingerprint\":").unwrap_err();
+        assert!(
+            torn.starts_with("process 0 printed a survey of 16 B that cannot be read: EOF"),
+            "{torn}"
+        );
+    }
 }
