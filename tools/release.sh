@@ -5,9 +5,8 @@
 #
 # usage: tools/release.sh [--quick] [--debian-rust]
 #
-#   --quick         x86-64 only, by the profile "release", which builds in half the time and is a half
-#                   larger: build, look into the file, install the wheel, the archive and the
-#                   checkout, run them
+#   --quick         x86-64 only, by the profile "quick", which does not optimise: build, look into the
+#                   file, install the wheel, the archive and the checkout, run them
 #   --debian-rust   aarch64 with the compiler and standard library of Debian's packages, unpacked
 #                   below target/, also where rustup has that standard library
 #   --help          this text
@@ -37,7 +36,7 @@ done
 
 # What is released is made by the profile "dist" of Cargo.toml.
 profile=dist
-[ -z "$quick" ] || profile=release
+[ -z "$quick" ] || profile=quick
 
 # The oldest glibc that Rust supports. Newer ones would give busbw nothing.
 glibc=2.17

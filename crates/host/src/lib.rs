@@ -14,8 +14,9 @@ pub mod machine;
 pub mod mps;
 /// What became of a process.
 pub mod process_state;
-/// Nodes as files, for tests.
-#[cfg(any(test, feature = "recorded"))]
+/// Nodes as files, for tests of this and of other crates. As a feature that only tests switch on, it would have every crate
+/// above this one built twice.
+#[doc(hidden)]
 #[allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 pub mod recorded;
 /// What a host contributes to the preparation of a job on several.
