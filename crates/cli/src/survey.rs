@@ -117,15 +117,13 @@ pub fn hosts(placement: &Placement, limit: Duration) -> Result<Vec<Survey>> {
 /// There is none, or it cannot be read: in words.
 fn surveys(text: &str) -> Result<Vec<Survey>, String> {
     let Some(line) = text.lines().rev().find(|line| line.starts_with('[')) else {
-        let printed = match text.trim_end().lines().next_back() {
-            Some(line) => format!(
-                "the last line of {} B is {:?}",
-                text.len(),
-                line.chars().take(80).collect::<String>()
-            ),
-            None => "nothing".to_owned(),
-        };
-        return Err(format!("process 0 printed no survey ({printed})"));
+        return Err(match text.trim_end().lines().next_back() {
+            Some(last) => {
+                let shown: String = last.chars().take(80).collect();
+                format!("process 0 printed no survey but {} B that end with {shown:?}", text.len())
+            }
+            None => "process 0 printed nothing".to_owned(),
+        });
     };
     serde_json::from_str(line).map_err(|why| {
         format!("process 0 printed a survey of {} B that cannot be read: {why}", line.len())
@@ -219,7 +217,7 @@ mod tests {
     #[test]
     fn what_is_no_survey_is_quoted() {
         assert_eq!(surveys("Welcome to a\n[]\n").map(|all| all.len()), Ok(0));
-        assert_eq!(surveys(" \n"), Err("process 0 printed no survey and nothing else".to_owned()));
+        assert_eq!(surveys(" \n"), Err("process 0 printed nothing".to_owned()));
         let quoted = surveys("Welcome\nno such file\n").unwrap_err();
         assert_eq!(quoted, "process 0 printed no survey but 21 B that end with \"no such file\"");
         let torn = surveys("[{\"fingerprint\":").unwrap_err();
