@@ -167,6 +167,8 @@ verdict("ib:mlx5_1") == "proven" and verdict("ib:all") == "proven" and "mlx5_0, 
 verdict("ib:gpudirect") == "proven" and "GDRDMA" in r["ib:gpudirect"]["transport"]["found"]
 verdict("ib:no-gpudirect") == "proven" and "GDRDMA" not in r["ib:no-gpudirect"]["transport"]["found"]
 verdict("socket:slow") == "proven" and verdict("socket:fast") == "proven"
+verdict("ib:qp4") == "proven" and r["ib:qp16"]["variables"]["NCCL_IB_QPS_PER_CONNECTION"] == "16"
+r["verbs:ib"]["waived"] and "mbw_mr" in r["verbs:ib"]["options"]
 verdict("p2p") == "proven" and verdict("shm") == "proven"
 "NCCL_NVLS_ENABLE=0" in r["nvls"]["waived"]'
 found=0

@@ -9,11 +9,12 @@ export BUSBW_NET_MERGE=1
 both 0 "$name" busbw all_reduce $net -b 4 -e 400000 -f 10 -n 3
 ! first || { says "$name" "^# Out of bounds values : 0 OK"; says "$name" "RDMA, 1 device.*rxe0:1.*rxe1:1"; ok "$name"; }
 
-name="network: transports over RDMA and over sockets in one table, each proven"
+name="network: transports over RDMA and sockets, and RDMA writes, in one table, each proven"
 unset BUSBW_NET_MERGE BUSBW_NET
-both 0 "$name" busbw transports sendrecv --backend net --only roce:rxe1 --only socket:d1 -b 1M -e 1M -n 2 -w 1 --launches 1 --time 30
+both 0 "$name" busbw transports sendrecv --backend net --only roce:rxe1 --only socket:d1 --only verbs -b 256K -e 256K -n 2 -w 1 --launches 1 --time 30
 export BUSBW_NET=rdma BUSBW_NET_MERGE=1
-! first || { says "$name" "roce:rxe1 .*proven"; says "$name" "socket:d1 .*proven"; ok "$name"; }
+! first || { says "$name" "roce:rxe1 .*proven"; says "$name" "socket:d1 .*proven"
+  says "$name" "verbs:roce +proven +RDMA writes \(rxe0:1\)"; ok "$name"; }
 
 name="network: latency over one port, chosen by NCCL_IB_HCA, data verified"
 unset BUSBW_NET_MERGE

@@ -187,7 +187,7 @@ impl Measured {
             time_limit_s: arguments.time,
             took_s: self.took_s,
             interrupted: self.interrupted,
-            rows: rows(&self.turns, baseline),
+            rows: rows(&self.turns, prepared.benchmark(), baseline),
             environments,
         }
     }

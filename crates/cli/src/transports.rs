@@ -4,6 +4,7 @@
 
 mod counters;
 mod evidence;
+mod layers;
 mod limit;
 mod log;
 mod machine;
@@ -13,6 +14,7 @@ mod networks;
 mod profile;
 mod required;
 mod table;
+mod verbs;
 
 pub(crate) use evidence::judge;
 pub(crate) use limit::lowest;
@@ -77,9 +79,22 @@ fn compare(
     // Waived ones have no column to compare with.
     let baseline = match &turns.baseline {
         Some(which) => sweep::baseline(Some(which), &names)?,
-        None => chosen.iter().position(|profile| profile.waived.is_none()),
+        None => {
+            let is_one = |profile: &Profile| profile.waived.is_none() && !profile.is_beside();
+            chosen.iter().position(is_one)
+        }
     };
     let waived = |number: usize| chosen.get(number)?.waived.as_ref();
+    if turns.baseline.is_some()
+        && let Some(number) = baseline
+        && chosen.get(number).is_some_and(Profile::is_beside)
+    {
+        let text = format!(
+            "--baseline {}: its messages take other times than the collective: name another one",
+            names[number]
+        );
+        return Err(ExitError::new(Exit::Usage, text).into());
+    }
     if turns.baseline.is_some()
         && let Some(number) = baseline
         && let Some(why) = waived(number)
@@ -100,11 +115,8 @@ fn compare(
         })
         .collect();
     let tried = chosen.iter().zip(&measured.turns).map(|(profile, turns)| {
-        if profile.waived.is_some() {
-            return Tried {
-                waived: profile.waived.clone(),
-                ..sweep::untried(&profile.environment)
-            };
+        if let Some(why) = profile.waived.clone().or_else(|| impossible(profile, turns)) {
+            return Tried { waived: Some(why), ..sweep::untried(&profile.environment) };
         }
         let records: Vec<_> = turns.launches.iter().filter_map(|one| one.record.as_ref()).collect();
         let transport = evidence::judge(profile, &records, here.virtual_nodes);
@@ -123,6 +135,12 @@ fn compare(
         return Err(ExitError::new(Exit::Impossible, text).into());
     }
     Ok(sweep::exit(&outcome))
+}
+
+/// Why writes beside the collective cannot run: NCCL's network needs what they need, its stand-ins do not.
+fn impossible(profile: &Profile, turns: &sweep::Turns) -> Option<String> {
+    let (exit, why) = turns.failure().filter(|_| profile.is_beside())?;
+    (*exit == Exit::Impossible.code()).then(|| why.clone())
 }
 
 /// The hosts of the job, read by its processes.

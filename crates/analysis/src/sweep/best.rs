@@ -3,7 +3,7 @@
 
 use busbw_stats::{Comparison, Rule, Verdict, compare};
 
-use super::outcome::{Outcome, SizeRow};
+use super::outcome::{Cell, Outcome, SizeRow};
 
 /// The best environment at one size.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,15 +18,18 @@ pub enum Best {
 
 /// How the launches of two environments compare.
 fn compared(row: &SizeRow, a: usize, b: usize) -> Option<Comparison> {
-    let cell = |number: usize| row.cells.get(number).and_then(Option::as_ref);
-    Some(compare(&cell(a)?.launches_us, &cell(b)?.launches_us, &Rule::default()))
+    let times = |number: usize| row.cell(number)?.comparable();
+    Some(compare(times(a)?, times(b)?, &Rule::default()))
 }
 
 /// The best environment at one size.
 pub fn at(row: &SizeRow) -> Best {
     let measured = || {
         let cells = row.cells.iter().enumerate();
-        cells.filter_map(|(number, cell)| Some((number, cell.as_ref()?.time_us)))
+        cells.filter_map(|(number, cell)| {
+            let cell = cell.as_ref()?;
+            cell.comparable().map(|_| (number, cell.time_us))
+        })
     };
     let fastest = measured().min_by(|a, b| a.1.total_cmp(&b.1));
     let Some((fastest, _)) = fastest.filter(|_| measured().count() > 1) else {
@@ -49,7 +52,7 @@ pub fn overall(outcome: &Outcome) -> Option<usize> {
     let numbers = 0..outcome.environments.len();
     let has_run = |number: &usize| {
         !outcome.rows.is_empty()
-            && outcome.rows.iter().all(|row| row.cells.get(*number).is_some_and(Option::is_some))
+            && outcome.rows.iter().all(|row| row.cell(*number).and_then(Cell::comparable).is_some())
     };
     let others: Vec<usize> = numbers.filter(has_run).collect();
     let beats = |a: usize, b: usize| {

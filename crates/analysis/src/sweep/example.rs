@@ -42,6 +42,7 @@ pub fn outcome(sizes: &[(u64, Vec<Vec<f64>>)]) -> Outcome {
                 cut: false,
                 against: None,
                 limit: None,
+                is_beside: false,
             })
         };
         let mut cells: Vec<Option<Cell>> = columns.iter().map(cell).collect();

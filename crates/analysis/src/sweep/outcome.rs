@@ -162,6 +162,16 @@ pub struct Cell {
     /// The limit of the hardware, GB/s of bus bandwidth, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
+    /// Whether it is of messages beside a collective's cells (`verbs`): its times are compared with nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_beside: bool,
+}
+
+impl Cell {
+    /// Its launches, where their times are those of the row's own benchmark.
+    pub(super) fn comparable(&self) -> Option<&[f64]> {
+        (!self.is_beside).then_some(&self.launches_us)
+    }
 }
 
 impl SizeRow {
@@ -184,13 +194,12 @@ impl SizeRow {
 /// Compares every cell with that of the baseline, in a row of cells.
 pub fn compare_with(baseline: Option<usize>, cells: &mut [Option<Cell>]) {
     let Some(baseline) = baseline else { return };
-    let Some(times) = cells.get(baseline).and_then(Option::as_ref).map(|c| c.launches_us.clone())
-    else {
-        return;
-    };
+    let of_baseline = cells.get(baseline).and_then(Option::as_ref);
+    let Some(times) = of_baseline.and_then(Cell::comparable).map(<[f64]>::to_vec) else { return };
     for (number, cell) in cells.iter_mut().enumerate() {
         if let Some(cell) = cell.as_mut().filter(|_| number != baseline) {
-            cell.against = Some(compare(&times, &cell.launches_us, &Rule::default()));
+            let own = cell.comparable();
+            cell.against = own.map(|own| compare(&times, own, &Rule::default()));
         }
     }
 }

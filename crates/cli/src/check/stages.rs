@@ -153,8 +153,12 @@ impl<'a> Machines<'a> {
 
     /// Starts a launch in this process's environment, which ends within `limit_s`.
     fn launch(&mut self, name: &str, words: &[OsString], limit_s: f64) -> Result<Launch, Failure> {
-        let plain =
-            Environment { name: name.to_owned(), variables: Vec::new(), options: Vec::new() };
+        let plain = Environment {
+            name: name.to_owned(),
+            variables: Vec::new(),
+            options: Vec::new(),
+            instead: None,
+        };
         self.launch_in(&plain, words, limit_s)
     }
 

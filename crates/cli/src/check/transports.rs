@@ -4,7 +4,7 @@
 use busbw_analysis::{
     check::{Failure, NamedTransport, TransportFigures},
     explain::Hardware,
-    sweep::{Conclusion, Scope, Transport},
+    sweep::{Conclusion, Transport},
 };
 use busbw_core::record::Folded;
 
@@ -29,12 +29,8 @@ impl Networks {
         let here = Here::of(hosts, prepared);
         // Why several communicators or variants cannot be told apart `busbw transports` says.
         let refused = transports::indistinct(prepared.plan());
-        let is_network = |profile: &Profile| {
-            let between = profile.scope == Scope::Between;
-            between && !matches!(profile.kind, TransportKind::Default)
-        };
         let mut profiles: Vec<Profile> =
-            transports::profiles(&here).into_iter().filter(is_network).collect();
+            transports::profiles(&here).into_iter().filter(Profile::is_network).collect();
         if let Some(why) = refused {
             profiles.iter_mut().for_each(|profile| profile.waived = Some(why.to_owned()));
         }

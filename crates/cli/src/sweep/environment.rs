@@ -1,7 +1,7 @@
 //! The environments to compare: the product of all `-x` lists.
 //! Not starting anything in them (`launch`).
 
-use std::fmt;
+use std::{ffi::OsString, fmt};
 
 use busbw_store as store;
 
@@ -17,6 +17,21 @@ pub struct Environment {
     pub variables: Vec<Variable>,
     /// Options of the benchmark that belong to it.
     pub options: Vec<String>,
+    /// Another benchmark in place of the job's, with all of its options.
+    pub instead: Option<Vec<OsString>>,
+}
+
+impl Environment {
+    /// What its launches have on their command line besides the job's words, or in place of them.
+    pub fn shown_options(&self) -> Vec<String> {
+        match &self.instead {
+            None => self.options.clone(),
+            Some(words) => {
+                let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+                std::iter::once("busbw".to_owned()).chain(words).collect()
+            }
+        }
+    }
 }
 
 /// A variable.
@@ -78,7 +93,7 @@ pub fn product(lists: &[String]) -> Result<Vec<Environment>, String> {
         }
         chosen.reverse();
         let name = (number + 1).to_string();
-        Environment { name, variables: chosen, options: Vec::new() }
+        Environment { name, variables: chosen, options: Vec::new(), instead: None }
     };
     Ok((0..many).map(environment).collect())
 }

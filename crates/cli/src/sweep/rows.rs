@@ -14,8 +14,8 @@ use busbw_store as store;
 
 use super::{Environment, turns::Turns};
 
-/// Combines the launches' results.
-pub fn rows(turns: &[Turns], baseline: Option<usize>) -> Vec<SizeRow> {
+/// Combines the launches' results. Those of another benchmark than `benchmark` stand beside its own, row by row.
+pub fn rows(turns: &[Turns], benchmark: Benchmark, baseline: Option<usize>) -> Vec<SizeRow> {
     let mut found: BTreeMap<u64, Vec<Vec<Measured<'_>>>> = BTreeMap::new();
     for (number, turn) in turns.iter().enumerate() {
         for record in turn.launches.iter().filter_map(|launch| launch.record.as_ref()) {
@@ -31,8 +31,17 @@ pub fn rows(turns: &[Turns], baseline: Option<usize>) -> Vec<SizeRow> {
     }
     let mut rows: Vec<SizeRow> = Vec::new();
     for columns in found.values() {
-        let Some(Measured { row: first, plan }) = columns.iter().flatten().next() else { continue };
+        let is_own = |one: &&Measured<'_>| one.plan.benchmark == benchmark;
+        let mut all = columns.iter().flatten();
+        let Some(Measured { row: first, plan }) = all.clone().find(is_own).or(all.next()) else {
+            continue;
+        };
         let mut cells: Vec<Option<Cell>> = columns.iter().map(|launches| cell(launches)).collect();
+        for (cell, launches) in cells.iter_mut().zip(columns) {
+            if let Some(cell) = cell {
+                cell.is_beside = !launches.iter().all(|one| is_own(&one));
+            }
+        }
         compare_with(baseline, &mut cells);
         let mut case = match first.benchmark {
             Benchmark::Replay => Vec::new(),
@@ -95,6 +104,7 @@ fn cell(launches: &[Measured<'_>]) -> Option<Cell> {
         launches_us,
         against: None,
         limit: None,
+        is_beside: false,
     })
 }
 
@@ -121,7 +131,7 @@ pub fn untried(environment: &Environment) -> Tried {
     Tried {
         name: environment.name.clone(),
         variables: shown.collect(),
-        options: environment.options.clone(),
+        options: environment.shown_options(),
         launches: 0,
         records: Vec::new(),
         cut: false,

@@ -103,7 +103,7 @@ pub fn take(
             if turns.failure().is_some() {
                 continue;
             }
-            let mut words = job.words.clone();
+            let mut words = environment.instead.as_ref().unwrap_or(&job.words).clone();
             let mut patience = WAIT_LIMIT_S;
             if let Some(limit) = job.time {
                 let left = limit - begun.elapsed().as_secs_f64();

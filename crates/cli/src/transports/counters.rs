@@ -78,7 +78,9 @@ pub(super) fn evidence(kind: &TransportKind, scope: Scope, moved: &Moved) -> Evi
         (TransportKind::Socket(device), _) if !moved.hosts.is_empty() => {
             on_each_host(moved, &|name| name == device, device)
         }
-        (TransportKind::Rdma { ports, .. }, _) if !moved.hosts.is_empty() => {
+        (TransportKind::Rdma { ports, .. } | TransportKind::Verbs { ports }, _)
+            if !moved.hosts.is_empty() =>
+        {
             let names: Vec<String> =
                 ports.iter().map(|(device, port)| format!("{device}/{port}")).collect();
             on_each_host(moved, &|name| names.iter().any(|own| own == name), &names.join(", "))

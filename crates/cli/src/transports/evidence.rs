@@ -8,6 +8,7 @@ use busbw_core::{plan::MovedBy, record::Folded};
 use super::{
     counters, log, moved, net_devices,
     profile::{Profile, TransportKind},
+    verbs,
 };
 
 /// Draws the conclusion from the records of an environment's launches on `nodes` nodes.
@@ -17,6 +18,7 @@ pub fn judge(profile: &Profile, records: &[&Folded], virtual_nodes: usize) -> Tr
         |record: &&Folded| record.run.plan.backend.spec().moved_by == MovedBy::NetPlugin;
     let (found, log) = match &profile.kind {
         TransportKind::Host => own_memory(records),
+        TransportKind::Verbs { ports } => verbs::evidence(ports, records),
         _ if records.iter().all(by_plugin) => net_devices::evidence(&profile.kind, records),
         _ => log::evidence(profile, records, virtual_nodes),
     };

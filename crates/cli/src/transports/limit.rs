@@ -1,9 +1,9 @@
 //! What the hardware of the job's hosts allows over a transport: the best of what NCCL could run over it.
 //! Not the bounds themselves (`busbw_hardware::limits`), and not which algorithm ran.
 
-use busbw_core::plan::MovedBy;
+use busbw_core::{Collective, plan::MovedBy};
 use busbw_hardware::{
-    limits::{Algorithm, Candidate, Inside, Memory, Possible, RankPlacement, candidates},
+    limits::{self, Algorithm, Candidate, Inside, Memory, Possible, RankPlacement, candidates},
     machine::{Machine, NicKind, Nics},
     topology::{Net, machine_of_system},
 };
@@ -20,11 +20,27 @@ use super::{
 /// Why there is none.
 pub fn lowest(here: &Here, kind: &TransportKind) -> Result<f64, String> {
     let of_host = |host: &JobHost| {
-        let limit = limit(&machine(&host.survey, here, kind), here, kind);
+        let limit = match kind {
+            TransportKind::Verbs { ports } => one_way(&host.survey, here, ports),
+            _ => limit(&machine(&host.survey, here, kind), here, kind),
+        };
         limit.map_err(|why| if here.has_hosts() { format!("on {}: {why}", host.name) } else { why })
     };
     let each = here.hosts.iter().map(of_host).collect::<Result<Vec<f64>, String>>()?;
     each.into_iter().reduce(f64::min).ok_or_else(|| "no host is known".to_owned())
+}
+
+/// What the ports of a host can send together: each one's line rate and slot, less the headers of packets.
+fn one_way(host: &HostSurvey, here: &Here, ports: &[(String, u32)]) -> Result<f64, String> {
+    let of_port = |port: &(String, u32)| {
+        let kind = TransportKind::Rdma { ports: vec![port.clone()], gpudirect: None };
+        let machine = machine(host, here, &kind);
+        let pair = RankPlacement { memory: Memory::Host, ..RankPlacement::new(2, 1) };
+        let bound = limits::limit(&machine, Collective::SendRecv, Algorithm::Direct, &pair);
+        let payload = bound.payload.as_ref().map(|payload| payload.busbw);
+        payload.ok_or_else(|| format!("not known of this host: {}", bound.missing.join(", ")))
+    };
+    ports.iter().map(of_port).sum()
 }
 
 /// A host as the limits need it: of its NICs those that the transport uses, and as many hosts as the job has.
@@ -124,6 +140,7 @@ fn limit(machine: &Machine, here: &Here, kind: &TransportKind) -> Result<f64, St
             return Err("the path of a plugin's bytes is not known".to_owned());
         }
         TransportKind::Host => return Err("it uses no GPU".to_owned()),
+        TransportKind::Verbs { .. } => return Err("it is no collective".to_owned()),
     };
     let sockets = matches!(kind, TransportKind::Socket(_));
     let memory = if here.is_nccl() { Memory::Gpu } else { Memory::Host };
@@ -163,7 +180,6 @@ fn limit(machine: &Machine, here: &Here, kind: &TransportKind) -> Result<f64, St
 mod tests {
     use std::collections::BTreeMap;
 
-    use busbw_core::Collective;
     use busbw_hardware::{
         machine::ready,
         topology::{Ends, Input, NetKind, PcieReading, recognise},
@@ -184,6 +200,7 @@ mod tests {
             variables: BTreeMap::new(),
             wanted: Vec::new(),
             net_plugin: None,
+            writes: Err(String::new()),
         }
     }
 

@@ -2,10 +2,11 @@
 //! user's environment.
 //! Not which transports follow from them (`profile`).
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 use busbw_core::{Benchmark, plan::MovedBy};
 
+use super::verbs;
 use crate::sweep::Prepared;
 use busbw_host::{
     machine::Interface,
@@ -38,6 +39,8 @@ pub struct Here {
     pub wanted: Vec<String>,
     /// The user's plugin.
     pub net_plugin: Option<PathBuf>,
+    /// The words of RDMA writes beside the collective, or why it has none.
+    pub writes: Result<Vec<OsString>, String>,
 }
 
 /// A port of an RDMA device.
@@ -113,6 +116,7 @@ impl Here {
             variables: variables.filter_map(own).collect(),
             wanted: Vec::new(),
             net_plugin: None,
+            writes: verbs::words(prepared),
         }
     }
 
@@ -300,6 +304,7 @@ impl Here {
             variables: BTreeMap::new(),
             wanted: Vec::new(),
             net_plugin: None,
+            writes: Ok(vec!["mbw_mr".into()]),
         }
     }
 

@@ -6,11 +6,16 @@ use std::path::Path;
 use busbw_analysis::sweep::Scope;
 use busbw_host::machine::Interface;
 
+use crate::sweep::Variable;
+
 use super::{
     machine::{Here, Port, left_so},
     profile::{NO_MNNVL, NO_NVLS, NO_P2P, NO_SHM, Profile, TransportKind},
+    verbs,
 };
 
+/// How many queue pairs a connection of NCCL has.
+pub(super) const QUEUE_PAIRS: &str = "NCCL_IB_QPS_PER_CONNECTION";
 /// Which transport busbw's net plugin has.
 const BUSBW_NET: &str = "BUSBW_NET";
 
@@ -43,9 +48,25 @@ pub(super) fn rdma(here: &Here) -> Vec<Profile> {
         if !usable.is_empty() && here.has_hosts() {
             all.push(over_ports(here, &format!("{family}:gpudirect"), &usable, Some(true)));
             all.push(over_ports(here, &format!("{family}:no-gpudirect"), &usable, Some(false)));
+            all.extend(by_queue_pairs(here, family, &usable));
         }
     }
     all
+}
+
+/// All ports of a kind with other numbers of queue pairs a connection than the environment's, or NCCL's one.
+fn by_queue_pairs<'a>(
+    here: &'a Here,
+    family: &'a str,
+    ports: &'a [&Port],
+) -> impl Iterator<Item = Profile> + 'a {
+    let now = here.variables.get(QUEUE_PAIRS).map_or("1", |value| value.trim());
+    ["1", "4", "16"].into_iter().filter(move |number| *number != now).map(move |number| {
+        let mut profile = over_ports(here, &format!("{family}:qp{number}"), ports, None);
+        let (name, value) = (QUEUE_PAIRS.to_owned(), Some(number.to_owned()));
+        profile.environment.variables.push(Variable { name, value });
+        profile
+    })
 }
 
 /// Why there is no port of a kind.
@@ -71,7 +92,7 @@ fn hca_list(ports: &[&Port]) -> String {
     format!("={}", each.join(","))
 }
 
-fn is_free(here: &Here, port: &Port) -> bool {
+pub(super) fn is_free(here: &Here, port: &Port) -> bool {
     port.unusable.is_none() && here.leaves_out("NCCL_IB_HCA", &port.device).is_none()
 }
 
@@ -115,6 +136,7 @@ pub(super) fn of_net(here: &Here) -> Vec<Profile> {
         waived("mnnvl", TransportKind::Mnnvl, gpus),
     ];
     all.extend(rdma_of_net(here, scope));
+    all.extend(verbs::rows(here));
     all.extend(by_interface(here, "socket", &|interface| {
         let mut set = vec![("NCCL_SOCKET_IFNAME".to_owned(), interface.to_owned())];
         if !here.ports.is_empty() {
@@ -274,7 +296,10 @@ mod tests {
             format!("ib:all: {between} {both}"),
             format!("ib:gpudirect: {between} {both} NCCL_NET_GDR_LEVEL=SYS"),
             format!("ib:no-gpudirect: {between} {both} NCCL_NET_GDR_LEVEL=LOC"),
+            format!("ib:qp4: {between} {both} NCCL_IB_QPS_PER_CONNECTION=4"),
+            format!("ib:qp16: {between} {both} NCCL_IB_QPS_PER_CONNECTION=16"),
             "roce: no RDMA port is of this kind".to_owned(),
+            "verbs:ib: ".to_owned(),
             format!("socket:eth0: {between} NCCL_NET=Socket NCCL_SOCKET_IFNAME==eth0"),
             format!("socket:eth1: {between} NCCL_NET=Socket NCCL_SOCKET_IFNAME==eth1"),
             "socket:lo: lo reaches its own host only".to_owned(),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use busbw_analysis::sweep::Scope;
 
-use super::{machine::Here, networks};
+use super::{machine::Here, networks, verbs};
 use crate::sweep::{Environment, Variable};
 
 /// The kind of a transport.
@@ -30,6 +30,11 @@ pub enum TransportKind {
         ports: Vec<(String, u32)>,
         /// Whether the adapters must reach the GPUs' memory (GPUDirect), or must not; none where NCCL decides.
         gpudirect: Option<bool>,
+    },
+    /// RDMA without NCCL: writes between the hosts, over these ports.
+    Verbs {
+        /// Devices and numbers of ports, from 1.
+        ports: Vec<(String, u32)>,
     },
     /// A net plugin.
     Plugin(String),
@@ -66,7 +71,8 @@ impl Profile {
             value: Some((*value).to_owned()),
         };
         let variables = variables.iter().map(variable).collect();
-        let environment = Environment { name: name.to_owned(), variables, options: Vec::new() };
+        let environment =
+            Environment { name: name.to_owned(), variables, options: Vec::new(), instead: None };
         Profile { environment, kind, scope, waived: None }
     }
 
@@ -82,6 +88,21 @@ impl Profile {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.environment.name
+    }
+
+    /// Whether its figures are of messages, beside those of the collective.
+    pub fn is_beside(&self) -> bool {
+        matches!(self.kind, TransportKind::Verbs { .. })
+    }
+
+    /// Whether it is a network in NCCL's or the user's own setting of it.
+    pub fn is_network(&self) -> bool {
+        let is_set = |variable: &Variable| variable.name == networks::QUEUE_PAIRS;
+        let tuned = self.environment.variables.iter().any(is_set);
+        self.scope == Scope::Between
+            && !self.is_beside()
+            && !tuned
+            && self.kind != TransportKind::Default
     }
 
     /// Whether `word` selects it: its name, or its family.
@@ -132,6 +153,7 @@ fn of_nccl(here: &Here) -> Vec<Profile> {
             .unless(here.lone_ranks()),
     ];
     all.extend(networks::rdma(here));
+    all.extend(verbs::rows(here));
     all.extend(networks::sockets(here));
     all.push(networks::sharp(here));
     all.extend(networks::plugin(here));

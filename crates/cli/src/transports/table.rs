@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use super::layers;
 use crate::sweep::{cells, digits, figure, foot, head, multiple};
 use busbw_analysis::sweep::Outcome;
 use busbw_analysis::sweep::{Conclusion, Percent, Transport};
@@ -27,7 +28,11 @@ fn evidence_lines(outcome: &Outcome) -> String {
     heading.extend(["by".to_owned(), at, "×".to_owned(), "% of limit".to_owned()]);
     let mut lines = vec![heading];
     for (number, environment) in outcome.environments.iter().enumerate() {
-        let cell = largest.and_then(|row| row.cell(number));
+        // Messages end at 1 GiB.
+        let shorter = || outcome.rows.iter().rev().find_map(|row| Some((row, row.cell(number)?)));
+        let shorter = shorter().filter(|(_, cell)| cell.is_beside);
+        let of = largest.and_then(|row| Some((row, row.cell(number)?))).or(shorter);
+        let cell = of.map(|(_, cell)| cell);
         let mut line = vec![environment.name.clone()];
         let transport = environment.transport.as_ref();
         match (transport, &environment.waived, &environment.failed) {
@@ -40,7 +45,9 @@ fn evidence_lines(outcome: &Outcome) -> String {
             }
         }
         let mark = if cell.is_some_and(|cell| cell.cut) { "*" } else { "" };
-        line.push(cell.map_or("-".to_owned(), |cell| figure(outcome.show, cell) + mark));
+        let of = of.filter(|(row, _)| largest.is_some_and(|largest| largest.size != row.size));
+        let size = of.map_or(String::new(), |(row, _)| format!(" ({})", row.label()));
+        line.push(cell.map_or("-".to_owned(), |cell| figure(outcome.show, cell) + mark + &size));
         let against = cell.and_then(|cell| cell.against.as_ref()).map(multiple);
         let is_baseline = outcome.baseline == Some(number) && cell.is_some();
         line.push(against.unwrap_or_else(|| if is_baseline { "1" } else { "-" }.to_owned()));
@@ -106,6 +113,9 @@ fn notes(outcome: &Outcome) -> String {
     });
     if let Some(why) = unknown {
         let _ = writeln!(text, "# % of limit: - where it is not known: {why}");
+    }
+    for line in layers::lines(outcome) {
+        let _ = writeln!(text, "# {line}");
     }
     text
 }

@@ -213,6 +213,7 @@ pub(super) fn environment(sets: &[Assignment]) -> Environment {
         name: "trial".to_owned(),
         variables: variables.collect(),
         options: options.flatten().collect(),
+        instead: None,
     }
 }
 

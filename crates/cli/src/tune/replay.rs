@@ -149,7 +149,7 @@ pub(crate) fn exit(replayed: &Replayed) -> Exit {
 /// What launches measured, as one result.
 fn replayed(calls: &Calls, environments: [Tried; 2], taken: &[sweep::Turns]) -> Replayed {
     let mut cells: Vec<Vec<Option<Cell>>> =
-        sweep::rows(taken, None).into_iter().map(|row| row.cells).collect();
+        sweep::rows(taken, Benchmark::Replay, None).into_iter().map(|row| row.cells).collect();
     cells.iter_mut().for_each(|cells| compare_with(Some(0), cells));
     let measured = |index: usize, row: Row| {
         let cells = cells.get(index).cloned().unwrap_or_default();

@@ -38,8 +38,12 @@ pub(super) fn run(arguments: &TuneArguments, leader: Option<&Leader>) -> Result<
     let trace = trace_classes::read(&arguments.replay)?;
     let recommended = recommended(arguments)?;
     say(&trace_classes::table(&trace));
-    let plain =
-        Environment { name: "default".to_owned(), variables: Vec::new(), options: Vec::new() };
+    let plain = Environment {
+        name: "default".to_owned(),
+        variables: Vec::new(),
+        options: Vec::new(),
+        instead: None,
+    };
     let files = arguments.replay.iter().map(|path| path.clone().into_os_string());
     let words: Vec<OsString> = files.chain(arguments.bench.iter().cloned()).collect();
     let bench = [(Benchmark::Replay.name().to_owned(), words.clone())];
@@ -69,8 +73,12 @@ pub(super) fn run(arguments: &TuneArguments, leader: Option<&Leader>) -> Result<
 /// What is compared with the defaults: the recommendation of an earlier tuning, or what -x sets.
 fn recommended(arguments: &TuneArguments) -> Result<Environment> {
     let usage = |text: String| ExitError::new(Exit::Usage, text);
-    let mut environment =
-        Environment { name: "recommended".to_owned(), variables: Vec::new(), options: Vec::new() };
+    let mut environment = Environment {
+        name: "recommended".to_owned(),
+        variables: Vec::new(),
+        options: Vec::new(),
+        instead: None,
+    };
     if let Some(path) = &arguments.with {
         let text = fs::read_to_string(path)
             .map_err(|error| usage(format!("--with {}: {error}", path.display())))?;
