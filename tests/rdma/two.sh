@@ -44,6 +44,10 @@ if first; then
   ok "$name"
 fi
 
+name="pairs between two hosts: the limit of each pair, and the shares that pairs reach"
+both 0 "$name" busbw pairs --backend verbs --ib-dev rxe1 --yes --only bw -e 32K -n 2 -W 8
+! first || { says "$name" "limit of each pair: 0\.29 GB/s .*MTU 1024.*pairs reach [0-9.]+ to [0-9.]+ %"; ok "$name"; }
+
 # resent RECORD: what the ports counted of packets that were lost or sent again.
 resent() {
   grep -oE '"(ack_timeouts|out_of_sequence|sequence_errors)":[0-9]+' "$1" | awk -F: '{ sum += $2 } END { print sum + 0 }'

@@ -129,6 +129,13 @@ pub enum NicKind {
 }
 
 impl Machine {
+    /// Two hosts with one NIC each and nothing else that is known: what two ports send to each other.
+    pub fn of_ports(name: &str, nics: Nics) -> Machine {
+        let node =
+            Node { gpus: 0, gpu: None, nvlink: None, pcie: None, cpu: None, nics: vec![nics] };
+        Machine { name: name.to_owned(), nodes: 2, node, sharp: None }
+    }
+
     /// Ranks that fill it, one for each GPU.
     pub fn gpus(&self) -> usize {
         self.nodes * self.node.gpus

@@ -1,6 +1,8 @@
 //! The matrix of pairs: a row for each sender, a column for each receiver, and who is slow.
 //! Not the verdict itself (`busbw_core::pairs`), and not the report's picture of it.
 
+mod limits;
+
 use std::{
     collections::BTreeSet,
     io::{self, Write},
@@ -10,7 +12,7 @@ use busbw_core::{
     messages::Messages,
     pairs::{Pairs, Unit, assessment::Basis, what},
     plan::{PairSelection, Plan},
-    record::{End, Row, Run, Status},
+    record::{End, Line, Row, Run, Status, VerbsFacts},
 };
 use busbw_stats::median;
 
@@ -28,12 +30,14 @@ pub struct PairsTable<W> {
     out: W,
     colour: bool,
     run: Option<Run>,
+    /// The RDMA devices of ranks, where there are any.
+    ports: Vec<VerbsFacts>,
 }
 
 impl<W: Write> PairsTable<W> {
     /// Matrices on `out`, with colours where stdout is a terminal that shows them.
     pub fn new(out: W) -> PairsTable<W> {
-        PairsTable { out, colour: wants_colour(), run: None }
+        PairsTable { out, colour: wants_colour(), run: None, ports: Vec::new() }
     }
 
     fn write(&mut self, text: &str) -> io::Result<()> {
@@ -54,6 +58,13 @@ impl<W: Write> Render for PairsTable<W> {
         self.write(&text)
     }
 
+    fn library(&mut self, said: &Line) -> io::Result<()> {
+        if let Line::Verbs(facts) = said {
+            self.ports.push((**facts).clone());
+        }
+        Ok(())
+    }
+
     fn row(&mut self, row: &Row) -> io::Result<()> {
         let Some(run) = self.run.as_ref().filter(|_| row.shown) else { return Ok(()) };
         let text = match (&row.waived, Pairs::of_row(run, row), &row.pairs) {
@@ -66,6 +77,9 @@ impl<W: Write> Render for PairsTable<W> {
                     whole(&matrix, self.colour)
                 };
                 text += &verdict(&matrix, self.colour);
+                let hosts: Vec<&str> =
+                    run.devices.iter().map(|device| device.host.as_str()).collect();
+                text += &limits::lines(&matrix, &hosts, &self.ports);
                 text + &row.notes.iter().map(|note| format!("{note}\n")).collect::<String>()
             }
             _ => String::new(),
@@ -199,6 +213,6 @@ fn red(text: &str) -> String {
 }
 
 /// At least three digits.
-fn figure(value: f64) -> String {
+pub(super) fn figure(value: f64) -> String {
     fixed(value, if value < 10.0 { 2 } else { 1 })
 }

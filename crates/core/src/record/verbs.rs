@@ -32,6 +32,12 @@ pub struct VerbsFacts {
     /// Line rate of the port, Gb/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gbps: Option<f64>,
+    /// The PCIe slot of the device as it is trained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Slot>,
+    /// What port and slot can send one way, less the headers of packets, GB/s; none where the port's rate is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
     /// Largest payload of a packet, in bytes.
     pub mtu: u32,
     /// NUMA node of the device.
@@ -46,7 +52,25 @@ pub struct VerbsFacts {
     pub why: String,
 }
 
+/// A PCIe slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slot {
+    /// 1 to 6.
+    pub generation: u8,
+    /// Lanes.
+    pub width: u8,
+}
+
 impl VerbsFacts {
+    /// Port, rate and slot: `mlx5_0/1 at 400 Gb/s in PCIe 5.0 x16`.
+    pub fn port_and_slot(&self) -> String {
+        let rate = self.gbps.map_or_else(String::new, |gbps| format!(" at {gbps} Gb/s"));
+        let slot = self.slot.map_or_else(String::new, |Slot { generation, width }| {
+            format!(" in PCIe {generation}.0 x{width}")
+        });
+        format!("{}/{}{rate}{slot}", self.device, self.port)
+    }
+
     fn said(&self) -> String {
         let VerbsFacts { verb, connection, device, port, protocol, mtu, .. } = self;
         let rate = self.gbps.map_or_else(String::new, |gbps| format!(" at {gbps} Gb/s"));
@@ -85,6 +109,8 @@ mod tests {
             lid: 0,
             protocol: "RoCE v2".to_owned(),
             gbps: Some(400.0),
+            slot: Some(Slot { generation: 5, width: 16 }),
+            limit: Some(48.9),
             mtu: 4096,
             numa: Some(0),
             interface: None,
@@ -93,6 +119,7 @@ mod tests {
         };
         let one = "RDMA write over RC on mlx5_0/1 (RoCE v2 at 400 Gb/s, GID 3 10.0.0.1, MTU 4096)";
         assert_eq!(rdma_devices_used(&[rank(0), rank(1)]), one);
+        assert_eq!(rank(0).port_and_slot(), "mlx5_0/1 at 400 Gb/s in PCIe 5.0 x16");
         let infiniband = VerbsFacts { gid: None, lid: 7, ..rank(1) };
         assert!(infiniband.said().contains("LID 7"), "{}", infiniband.said());
     }

@@ -5,6 +5,8 @@ mod choice;
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use busbw_hardware::{machine::PcieLink, topology::PcieReading};
+
 use super::Root;
 pub use choice::{AddressKind, Candidates, Choice, Wanted, candidates, choose};
 
@@ -19,6 +21,8 @@ pub struct RdmaDevice {
     pub interfaces: Vec<String>,
     /// The NUMA node that it is attached to; `None` for software devices and where the firmware does not say.
     pub numa: Option<u32>,
+    /// Its PCIe slot as it is trained; `None` for software devices, and where the kernel does not say all of it.
+    pub slot: Option<PcieLink>,
     /// What the kernel takes it for: CA (InfiniBand and RoCE), RNIC (iWARP), unspecified (EFA)
     /// (drivers/infiniband/core/sysfs.c, node_type_string).
     pub node_type: String,
@@ -99,11 +103,14 @@ fn device(root: &Root, name: String) -> RdmaDevice {
     let at = format!("sys/class/infiniband/{name}");
     let numbers = root.names(&format!("{at}/ports")).into_iter().filter_map(|n| n.parse().ok());
     let address = root.real(format!("{at}/device"));
+    let trained = |what: &str| root.text(format!("{at}/device/current_link_{what}"));
+    let slot = PcieReading::parse(trained("speed").as_deref(), trained("width").as_deref());
     RdmaDevice {
         address: address.and_then(|p| Some(p.file_name()?.to_string_lossy().into_owned())),
         interfaces: root.names(&format!("{at}/device/net")),
         // Without a node the kernel writes -1.
         numa: root.number(format!("{at}/device/numa_node")),
+        slot: slot.link(),
         node_type: after_number(&root.text(format!("{at}/node_type")).unwrap_or_default()),
         firmware: root.text(format!("{at}/fw_ver")).filter(|version| !version.is_empty()),
         guid: root.text(format!("{at}/sys_image_guid")).and_then(|text| guid(&text)),

@@ -1,8 +1,8 @@
-//! What messages over RDMA are held against: the line rate of the ports that they went through, less the headers of packets.
-//! Not the machine's PCIe slots, which the record of a run does not have.
+//! What messages over RDMA are held against: the line rate of the ports that they went through and their slots, less the headers of packets.
+//! Not what lies between slot and processor.
 
 use busbw_core::record::VerbsFacts;
-use busbw_hardware::machine::{Machine, NicKind, Nics, Node};
+use busbw_hardware::machine::{Machine, NicKind, Nics, PcieLink};
 
 /// Two hosts with the slower of the ports, if the ranks' devices are known and messages left them.
 ///
@@ -23,15 +23,20 @@ pub(super) fn two_hosts(facts: &[VerbsFacts], hosts: Option<usize>) -> Result<Ma
     };
     let kind = if first.protocol == "InfiniBand" { NicKind::InfiniBand } else { NicKind::Roce };
     let mtu = facts.iter().map(|facts| facts.mtu).min();
-    let nics = Nics { count: 1, rate: Some(rate), kind, mtu, slot: None, sharing: 1 };
-    let node = Node { gpus: 0, gpu: None, nvlink: None, pcie: None, cpu: None, nics: vec![nics] };
-    Ok(Machine { name: "the ports of this run".to_owned(), nodes: 2, node, sharp: None })
+    let slots = facts.iter().filter_map(|facts| facts.slot);
+    let slots = slots.filter_map(|slot| PcieLink::new(slot.generation, slot.width));
+    let slot = slots.min_by(|a, b| a.line().total_cmp(&b.line()));
+    let nics = Nics { count: 1, rate: Some(rate), kind, mtu, slot, sharing: 1 };
+    Ok(Machine::of_ports("the ports of this run", nics))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use busbw_core::plan::{Connection, Verb};
+    use busbw_core::{
+        plan::{Connection, Verb},
+        record::Slot,
+    };
     use busbw_hardware::limits::{Algorithm, RankPlacement, limit};
 
     fn port(rank: usize, gbps: Option<f64>) -> VerbsFacts {
@@ -46,6 +51,8 @@ mod tests {
             lid: 0,
             protocol: "RoCE v2".to_owned(),
             gbps,
+            slot: None,
+            limit: None,
             mtu: 4096,
             numa: None,
             interface: None,
@@ -67,6 +74,18 @@ mod tests {
         // 25 GB/s of line, of which 4096 of 4178 bytes are data.
         let bound = direct.payload.unwrap().busbw;
         assert!((bound - 25.0 * 4096.0 / 4178.0).abs() < 1e-9, "{bound}");
+    }
+
+    /// 400 Gb/s in a slot of 16 GT/s and eight lanes: 15.75 GB/s of line.
+    #[test]
+    fn a_narrow_slot_limits() {
+        let narrow =
+            VerbsFacts { slot: Some(Slot { generation: 4, width: 8 }), ..port(1, Some(400.0)) };
+        let machine = two_hosts(&[port(0, Some(400.0)), narrow], Some(2)).unwrap();
+        let pair = RankPlacement::new(2, 1);
+        let direct = limit(&machine, busbw_core::Collective::SendRecv, Algorithm::Direct, &pair);
+        let bound = direct.payload.unwrap().busbw;
+        assert!((13.0..15.75).contains(&bound), "{bound}");
     }
 
     #[test]

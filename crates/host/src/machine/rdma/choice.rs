@@ -6,6 +6,7 @@ mod wanted;
 use std::{fmt, net::Ipv6Addr};
 
 use busbw_core::quantity::ranged;
+use busbw_hardware::machine::PcieLink;
 
 use super::{Gid, Port, RdmaDevice};
 pub use wanted::Wanted;
@@ -90,6 +91,8 @@ pub struct Choice {
     pub gbps: Option<f64>,
     /// The device's NUMA node.
     pub numa: Option<u32>,
+    /// Its PCIe slot: [`RdmaDevice::slot`].
+    pub slot: Option<PcieLink>,
     /// The network interface of the address, or else of the device.
     pub interface: Option<String>,
     /// Whether that interface belongs to another network namespace: [`Gid::elsewhere`].
@@ -264,6 +267,7 @@ fn judge(device: &RdmaDevice, port: &Port, gid_index: Option<u32>) -> Result<Cho
         ethernet: port.ethernet,
         gbps: port.gbps,
         numa: device.numa,
+        slot: device.slot,
         interface: gid.interface.clone().or_else(interface),
         elsewhere: gid.elsewhere,
         why: String::new(),

@@ -4,10 +4,14 @@
 use std::sync::Arc;
 
 use busbw_core::{
-    Benchmark,
+    Benchmark, Collective,
     exit::Exit,
     plan::{Connection, Plan, Verb, VerbsOptions},
-    record::VerbsFacts,
+    record::{Slot, VerbsFacts},
+};
+use busbw_hardware::{
+    limits::{self, Algorithm, Memory, RankPlacement},
+    machine::{Machine, NicKind, Nics},
 };
 use busbw_host::machine::{self, AddressKind, Choice, Root};
 use busbw_verbs::{Address, Device, Limits, Link, LinkLayer, Port, VerbsError};
@@ -103,6 +107,20 @@ impl OpenPort {
         }
     }
 
+    /// What port and slot can send one way with packets of `mtu` bytes, GB/s, where the port's rate is known.
+    fn limit(&self, mtu: u32) -> Option<f64> {
+        let kind = match self.choice.kind {
+            AddressKind::InfiniBand { .. } => NicKind::InfiniBand,
+            _ => NicKind::Roce,
+        };
+        let (rate, slot) = (self.choice.gbps, self.choice.slot);
+        let nics = Nics { count: 1, rate, kind, mtu: Some(mtu), slot, sharing: 1 };
+        let pair = RankPlacement { memory: Memory::Host, ..RankPlacement::new(2, 1) };
+        let machine = Machine::of_ports("two ports", nics);
+        let limit = limits::limit(&machine, Collective::SendRecv, Algorithm::Direct, &pair);
+        Some(limit.payload?.busbw)
+    }
+
     /// As the record has it.
     pub(super) fn facts(&self, rank: usize, mtu: u32, inline_bytes: u32) -> VerbsFacts {
         let OpenPort { choice, options, address, .. } = self;
@@ -117,6 +135,8 @@ impl OpenPort {
             lid: address.lid,
             protocol: self.protocol().to_owned(),
             gbps: choice.gbps,
+            slot: choice.slot.map(|slot| Slot { generation: slot.generation, width: slot.width }),
+            limit: self.limit(mtu),
             mtu,
             numa: choice.numa,
             interface: choice.interface.clone(),
