@@ -7,7 +7,7 @@
 #
 # PART is faults, healthy or rails (several networks); all of them where none is named. BUSBW_CHECK_HOSTS (4) hosts at
 # BUSBW_CHECK_MBIT (250) Mb/s: processors move the bytes, and with many hosts on two of them lower rates are the links' own.
-# CI runs it once a kind; 20 and 200 times are by hand, their output is tests/check.txt.
+# CI runs the faults and a healthy check once; 20 and 200 times are by hand, their output is tests/check.txt.
 set -u
 program=$(realpath "$1")
 times=${2:-1}
