@@ -116,7 +116,12 @@ pub fn hosts(placement: &Placement, limit: Duration) -> Result<Vec<Survey>> {
 /// # Errors
 /// There is none, or it cannot be read: in words.
 fn surveys(text: &str) -> Result<Vec<Survey>, String> {
-    let Some(line) = text.lines().rev().find(|line| line.starts_with('[')) else {
+    // Libraries print lines with a bracket, too: [host:pid].
+    let lists = || text.lines().rev().filter(|line| line.starts_with('['));
+    if let Some(surveys) = lists().find_map(|line| serde_json::from_str(line).ok()) {
+        return Ok(surveys);
+    }
+    let Some(line) = lists().find(|line| line.starts_with("[{")) else {
         return Err(match text.trim_end().lines().next_back() {
             Some(last) => {
                 let shown: String = last.chars().take(80).collect();
@@ -125,9 +130,9 @@ fn surveys(text: &str) -> Result<Vec<Survey>, String> {
             None => "process 0 printed nothing".to_owned(),
         });
     };
-    serde_json::from_str(line).map_err(|why| {
-        format!("process 0 printed a survey of {} B that cannot be read: {why}", line.len())
-    })
+    let why = serde_json::from_str::<Vec<Survey>>(line).err();
+    let why = why.map_or_else(String::new, |why| why.to_string());
+    Err(format!("process 0 printed a survey of {} B that cannot be read: {why}", line.len()))
 }
 
 /// Surveys the hosts of the launcher's job that this process leads, within `limit`.
@@ -216,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_no_survey_is_quoted() {
-        assert_eq!(surveys("Welcome to a\n[]\n").map(|all| all.len()), Ok(0));
+        assert_eq!(surveys("Welcome to a\n[]\n[a:12] UCX  WARN\n").map(|all| all.len()), Ok(0));
         assert_eq!(surveys(" \n"), Err("process 0 printed nothing".to_owned()));
         let quoted = surveys("Welcome\nno such file\n").unwrap_err();
         assert_eq!(quoted, "process 0 printed no survey but 21 B that end with \"no such file\"");

@@ -130,17 +130,21 @@ fn compare(
     let kept = destination.keep(&outcome);
     sweep::print(turns, &outcome, table)?;
     kept?;
-    if environments.is_empty() {
+    if outcome.environments.iter().all(|one| one.waived.is_some()) {
         let text = "no transport can run here: see the reasons above";
         return Err(ExitError::new(Exit::Impossible, text).into());
     }
     Ok(sweep::exit(&outcome))
 }
 
-/// Why writes beside the collective cannot run: NCCL's network needs what they need, its stand-ins do not.
+/// Why writes beside the collective cannot run at all: a device, a library or an option of the job is not theirs. The job's
+/// own transports are no worse for that.
 fn impossible(profile: &Profile, turns: &sweep::Turns) -> Option<String> {
     let (exit, why) = turns.failure().filter(|_| profile.is_beside())?;
-    (*exit == Exit::Impossible.code()).then(|| why.clone())
+    let refused = [Exit::Impossible.code(), Exit::Usage.code()].contains(exit);
+    let has_rows = turns.launches.iter().filter_map(|launch| launch.record.as_ref());
+    let has_rows = has_rows.clone().any(|record| !record.rows.is_empty());
+    (refused && !has_rows).then(|| why.clone())
 }
 
 /// The hosts of the job, read by its processes.

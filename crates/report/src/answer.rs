@@ -154,6 +154,7 @@ fn command(confirm: &str) -> (Option<String>, Option<String>) {
 pub(super) fn of_sweep(title: &str, outcome: &Outcome) -> Answer {
     let largest = outcome.rows.last();
     let measured = || (0..outcome.environments.len()).filter_map(|n| Some((n, largest?.cell(n)?)));
+    let measured = || measured().filter(|(_, cell)| cell.comparable().is_some());
     let fastest = measured().min_by(|a, b| a.1.time_us.total_cmp(&b.1.time_us));
     let failed = outcome.environments.iter().any(|tried| tried.failed.is_some());
     let best = overall(outcome);

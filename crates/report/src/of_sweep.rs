@@ -65,7 +65,10 @@ fn environment(tried: &Tried) -> Environment {
 fn row(outcome: &Outcome, number: usize) -> Option<SweepRow> {
     let row = outcome.rows.get(number)?;
     let is_last = number + 1 == outcome.rows.len();
-    let time = |number: usize| Some(row.cell(number)?.time_us);
+    let time = |number: usize| {
+        let cell = row.cell(number)?;
+        cell.comparable().map(|_| cell.time_us)
+    };
     let times = || (0..row.cells.len()).filter_map(time);
     // Without a baseline, the slowest is what others are multiples of.
     let base = match outcome.baseline {
@@ -104,7 +107,10 @@ fn row(outcome: &Outcome, number: usize) -> Option<SweepRow> {
         Some(Cell {
             value,
             interval: interval.filter(|ends| ends.iter().all(|end| end.is_finite())),
-            multiple: base.map(|base| base / cell.time_us).filter(|ratio| ratio.is_finite()),
+            multiple: base
+                .zip(time(number))
+                .map(|(base, own)| base / own)
+                .filter(|ratio| ratio.is_finite()),
             against: against.map(str::to_owned),
             percent: percent.or(at_largest),
         })

@@ -93,7 +93,7 @@ pub struct Tried {
     pub name: String,
     /// Variables, secrets masked; `null` where one is removed.
     pub variables: BTreeMap<String, Option<String>>,
-    /// Options of the benchmark that belong to it.
+    /// Options of the benchmark that belong to it; of `verbs` its whole command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
     /// Finished launches.
@@ -169,7 +169,7 @@ pub struct Cell {
 
 impl Cell {
     /// Its launches, where their times are those of the row's own benchmark.
-    pub(super) fn comparable(&self) -> Option<&[f64]> {
+    pub fn comparable(&self) -> Option<&[f64]> {
         (!self.is_beside).then_some(&self.launches_us)
     }
 }

@@ -136,6 +136,7 @@ impl Transport {
     pub fn by(&self) -> String {
         let log = (self.log.support == Support::Confirms).then_some(match self.asked.as_str() {
             "shm" if self.found == HOST_TRANSPORT => "busbw itself",
+            asked if asked.starts_with("verbs:") => "record",
             _ => "log",
         });
         let counters =

@@ -7,7 +7,7 @@ use busbw_analysis::sweep::Outcome;
 use busbw_render::lines;
 
 /// The heading.
-const HEADING: &str = "environment,settings,size,case,launches,time_us,low_us,high_us,algbw,busbw,batches,iterations,multiple,verdict,asked,proven,note\n";
+const HEADING: &str = "environment,settings,size,case,launches,time_us,low_us,high_us,algbw,busbw,batches,iterations,multiple,verdict,asked,proven,note,beside\n";
 
 /// All cells. An environment without a cell has one line with the reason.
 pub fn csv(outcome: &Outcome) -> String {
@@ -20,7 +20,10 @@ pub fn csv(outcome: &Outcome) -> String {
             (t.asked.clone(), format!("{}: {}", t.verdict.word(), t.found))
         });
         let first = vec![environment.name.clone(), environment.settings()];
-        let last = vec![asked, proven, note];
+        let last = |is_beside: bool| {
+            let beside = if is_beside { "yes" } else { "" };
+            vec![asked.clone(), proven.clone(), note.clone(), beside.to_owned()]
+        };
         let cells = outcome.rows.iter().filter_map(|row| Some((row, row.cell(number)?)));
         let mut any = false;
         for (row, cell) in cells {
@@ -44,10 +47,10 @@ pub fn csv(outcome: &Outcome) -> String {
                 ratio.map_or_else(String::new, |ratio| (1.0 / ratio).to_string()),
                 verdict.to_owned(),
             ];
-            records.push([first.clone(), middle, last.clone()].concat());
+            records.push([first.clone(), middle, last(cell.is_beside)].concat());
         }
         if !any {
-            records.push([first, vec![String::new(); 12], last].concat());
+            records.push([first, vec![String::new(); 12], last(false)].concat());
         }
     }
     HEADING.to_owned() + &lines(&records)

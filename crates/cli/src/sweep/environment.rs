@@ -27,7 +27,7 @@ impl Environment {
         match &self.instead {
             None => self.options.clone(),
             Some(words) => {
-                let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+                let words = words.iter().map(|word| store::masked(&word.to_string_lossy()));
                 std::iter::once("busbw".to_owned()).chain(words).collect()
             }
         }

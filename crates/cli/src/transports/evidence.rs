@@ -37,6 +37,7 @@ pub fn judge(profile: &Profile, records: &[&Folded], virtual_nodes: usize) -> Tr
         (Support::NoData, _) => Conclusion::Unproven,
     };
     let why = match verdict {
+        Conclusion::Replaced if profile.is_beside() => Some(log.detail.clone()),
         Conclusion::Replaced => rule(&profile.kind, &found),
         Conclusion::Mixed => {
             let who = if log.support == Support::Partial { &log } else { &counters };
@@ -45,7 +46,10 @@ pub fn judge(profile: &Profile, records: &[&Folded], virtual_nodes: usize) -> Tr
             Some(format!("{}{rule}", who.detail))
         }
         Conclusion::Unproven => Some(format!("{}; {}", log.detail, counters.detail)),
-        Conclusion::Conflicting => Some(format!("NCCL's log: {}; {}", log.detail, counters.detail)),
+        Conclusion::Conflicting => {
+            let source = if profile.is_beside() { "the record" } else { "NCCL's log" };
+            Some(format!("{source}: {}; {}", log.detail, counters.detail))
+        }
         Conclusion::Proven => None,
     };
     let (asked, scope) = (profile.name().to_owned(), profile.scope);

@@ -2,16 +2,20 @@
 //! over the same ports, and so which layer loses what.
 //! Not the figures' origin (`verbs`, `evidence`), and not why a layer is slow (`busbw explain`).
 
-use busbw_analysis::sweep::{Cell, Conclusion, Outcome, SizeRow};
+use busbw_analysis::sweep::{Cell, Conclusion, Outcome, SizeRow, Tried};
 use busbw_stats::{Rule, Verdict, compare};
 
 use super::networks::QUEUE_PAIRS;
+use crate::sweep::digits;
 
+/// Smaller sizes are held up by latencies and rates of messages, and say nothing of what a layer can carry.
+const MIN_BYTES: u64 = 4 << 20;
 /// Below this share of a limit a layer loses something: protocols and pipelines leave less.
 const WHOLE_SHARE: f64 = 0.85;
 
 /// A transport's cell, where it is proven and has a limit.
 struct Reached<'a> {
+    environment: &'a Tried,
     name: &'a str,
     cell: &'a Cell,
     /// Of its limit.
@@ -25,22 +29,25 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<String> {
 
 fn of_family(outcome: &Outcome, family: &str) -> Vec<String> {
     let writes = format!("verbs:{family}");
-    let at = outcome.rows.iter().rev().find_map(|row| Some((row, reached(outcome, row, &writes)?)));
+    let large = outcome.rows.iter().rev().filter(|row| row.size >= MIN_BYTES);
+    let at = large.clone().find_map(|row| Some((row, reached(outcome, row, &writes)?)));
     let Some((row, writes)) = at else { return Vec::new() };
-    let over = over_all_ports(outcome, row, family);
+    let over = over_same_ports(outcome, row, family, &writes);
     let Some(best) = over.iter().max_by(|a, b| a.share.total_cmp(&b.share)) else {
         return Vec::new();
     };
     let shares = over.iter().map(|one| format!("{} {:.0} %", one.name, one.share * 100.0));
     let shares = shares.collect::<Vec<_>>().join(", ");
     let mut said = vec![format!(
-        "{}, {family}: RDMA writes reach {:.0} % of what the ports can send; the collective, of its limit over them: {shares}",
+        "{}, {family}: RDMA writes {} of {} GB/s, {:.0} % of what the ports can send; the collective over them, % of its own limit: {shares}",
         row.label(),
+        digits(writes.cell.busbw),
+        writes.cell.limit.map_or_else(String::new, digits),
         writes.share * 100.0,
     )];
     if writes.share < WHOLE_SHARE {
         said.push(
-            "below the library: adapters, slots or fabric do not reach their rate. busbw pairs --backend verbs finds the pair, busbw doctor the host's settings".to_owned(),
+            "below the library: adapters, PCIe slots or fabric do not reach their rate. busbw pairs --backend verbs finds the pair, busbw doctor the host's settings".to_owned(),
         );
     }
     if let Some((number, times, first)) = more_queue_pairs(&over, family) {
@@ -50,7 +57,7 @@ fn of_family(outcome: &Outcome, family: &str) -> Vec<String> {
     }
     if best.share < WHOLE_SHARE * writes.share {
         said.push(format!(
-            "above the adapters: the best of them, {}, reaches {:.0} % of what the writes do. busbw explain of its record says what limits it",
+            "above the fabric: the best of them, {}, reaches {:.0} % of the writes' share. busbw explain of its record says what limits it; writes from host memory do not cross the path from GPU to adapter (compare {family}:gpudirect and {family}:no-gpudirect)",
             best.name,
             best.share / writes.share * 100.0,
         ));
@@ -64,24 +71,26 @@ fn reached<'a>(outcome: &'a Outcome, row: &'a SizeRow, name: &str) -> Option<Rea
     let environment = &outcome.environments[number];
     let proven = environment.transport.as_ref()?.verdict == Conclusion::Proven;
     let cell = row.cell(number).filter(|_| proven)?;
-    Some(Reached { name: &environment.name, cell, share: cell.busbw / cell.limit? })
+    Some(Reached { environment, name: &environment.name, cell, share: cell.busbw / cell.limit? })
 }
 
-/// The collective over all ports of a kind: by itself first, then its variants. Of one port that is its own name.
-fn over_all_ports<'a>(outcome: &'a Outcome, row: &'a SizeRow, family: &str) -> Vec<Reached<'a>> {
-    let all = format!("{family}:all");
-    let has_several = outcome.environments.iter().any(|one| one.name == all);
-    let is_meant = |name: &str| match name.strip_prefix(family).and_then(|n| n.strip_prefix(':')) {
-        Some("all" | "gpudirect" | "no-gpudirect") => true,
-        Some(name) => !has_several || name.strip_prefix("qp").is_some_and(is_number),
-        None => false,
+/// The collective over the ports of the writes and no others: by itself first, then its variants.
+fn over_same_ports<'a>(
+    outcome: &'a Outcome,
+    row: &'a SizeRow,
+    family: &str,
+    writes: &Reached<'_>,
+) -> Vec<Reached<'a>> {
+    let of_family = |name: &str| name.split_once(':').is_some_and(|(kind, _)| kind == family);
+    let ports = |one: &Tried| {
+        Some(one.variables.get("NCCL_IB_HCA")?.as_ref()?.trim_start_matches('=').to_owned())
     };
-    let names = outcome.environments.iter().map(|one| one.name.as_str());
-    names.filter(|name| is_meant(name)).filter_map(|name| reached(outcome, row, name)).collect()
-}
-
-fn is_number(text: &str) -> bool {
-    text.parse::<u32>().is_ok()
+    let written = writes.environment.options.iter().skip_while(|word| *word != "--ib-dev").nth(1);
+    let same = outcome
+        .environments
+        .iter()
+        .filter(|one| of_family(&one.name) && ports(one).as_ref() == written);
+    same.filter_map(|one| reached(outcome, row, &one.name)).collect()
 }
 
 /// The number of queue pairs that is fastest, if it is faster than the first of the family: by how much, and which that is.
@@ -112,7 +121,12 @@ mod tests {
         let mut outcome = outcome(&[(64 << 20, times)]);
         for (number, (name, share)) in all.iter().enumerate() {
             let evidence = EvidenceSource::no_data("");
+            let all = "mlx5_0:1,mlx5_1:1".to_owned();
             outcome.environments[number].name = (*name).to_owned();
+            outcome.environments[number].options = vec!["--ib-dev".to_owned(), all.clone()];
+            let ports =
+                if *name == "ib:mlx5_0" { "=mlx5_0:1".to_owned() } else { format!("={all}") };
+            outcome.environments[number].variables.insert("NCCL_IB_HCA".to_owned(), Some(ports));
             outcome.environments[number].transport = Some(Transport {
                 asked: (*name).to_owned(),
                 scope: Scope::Between,
@@ -141,19 +155,21 @@ mod tests {
             ("verbs:ib", 0.96),
         ]);
         let expected = [
-            "64M, ib: RDMA writes reach 96 % of what the ports can send; the collective, of its limit over them: ib:all 45 %, ib:qp4 70 %, ib:qp16 90 %",
+            "64M, ib: RDMA writes 113 of 118 GB/s, 96 % of what the ports can send; the collective over them, % of its own limit: ib:all 45 %, ib:qp4 70 %, ib:qp16 90 %",
             "queue pairs: NCCL_IB_QPS_PER_CONNECTION=16 is 2.00 times as fast as ib:all",
         ];
         assert_eq!(all, expected);
-        let above = said(&[("roce:mlx5_0", 0.3), ("roce:qp4", 0.3), ("verbs:roce", 0.9)]);
-        assert!(above[1].starts_with("above the adapters: the best of them, roce:"), "{above:?}");
-        assert!(above[1].contains("reaches 33 % of what the writes do"), "{above:?}");
-        let below = said(&[("ib:mlx5_0", 0.5), ("verbs:ib", 0.52)]);
+        let above = said(&[("roce:all", 0.3), ("roce:qp4", 0.3), ("verbs:roce", 0.9)]);
+        assert!(above[1].starts_with("above the fabric: the best of them, roce:"), "{above:?}");
+        assert!(above[1].contains("reaches 33 % of the writes' share"), "{above:?}");
+        let below = said(&[("ib:all", 0.5), ("verbs:ib", 0.52)]);
         assert!(below[1].starts_with("below the library"), "{below:?}");
         assert_eq!(below.len(), 2);
         // Nothing is lost: the shares alone.
-        assert_eq!(said(&[("ib:mlx5_0", 0.9), ("verbs:ib", 0.96)]).len(), 1);
-        assert_eq!(said(&[("ib:mlx5_0", 0.9)]).len(), 0);
+        assert_eq!(said(&[("ib:all", 0.9), ("verbs:ib", 0.96)]).len(), 1);
+        // Another port is not theirs, and without writes there is nothing beneath.
+        assert_eq!(said(&[("ib:mlx5_0", 0.9), ("verbs:ib", 0.96)]).len(), 0);
+        assert_eq!(said(&[("ib:all", 0.9)]).len(), 0);
         assert_eq!(said(&[("verbs:ib", 0.9)]).len(), 0);
     }
 }

@@ -30,17 +30,22 @@ pub fn lowest(here: &Here, kind: &TransportKind) -> Result<f64, String> {
     each.into_iter().reduce(f64::min).ok_or_else(|| "no host is known".to_owned())
 }
 
-/// What the ports of a host can send together: each one's line rate and slot, less the headers of packets.
+/// What the ports of a host can send together: each one's line rate and its part of its slot, less the headers of packets.
 fn one_way(host: &HostSurvey, here: &Here, ports: &[(String, u32)]) -> Result<f64, String> {
-    let of_port = |port: &(String, u32)| {
-        let kind = TransportKind::Rdma { ports: vec![port.clone()], gpudirect: None };
-        let machine = machine(host, here, &kind);
+    let kind = TransportKind::Rdma { ports: ports.to_vec(), gpudirect: None };
+    let nics = machine(host, here, &kind).node.nics;
+    if nics.iter().map(|nics| nics.count).sum::<usize>() != ports.len() {
+        return Err("not known of this host: the adapters of these ports".to_owned());
+    }
+    let of_alike = |nics: Nics| {
+        let count = nics.count as f64;
+        let machine = Machine::of_ports("ports", Nics { count: 1, ..nics });
         let pair = RankPlacement { memory: Memory::Host, ..RankPlacement::new(2, 1) };
         let bound = limits::limit(&machine, Collective::SendRecv, Algorithm::Direct, &pair);
-        let payload = bound.payload.as_ref().map(|payload| payload.busbw);
+        let payload = bound.payload.as_ref().map(|payload| payload.busbw * count);
         payload.ok_or_else(|| format!("not known of this host: {}", bound.missing.join(", ")))
     };
-    ports.iter().map(of_port).sum()
+    nics.into_iter().map(of_alike).sum()
 }
 
 /// A host as the limits need it: of its NICs those that the transport uses, and as many hosts as the job has.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::layers;
 use crate::sweep::{cells, digits, figure, foot, head, multiple};
-use busbw_analysis::sweep::Outcome;
+use busbw_analysis::sweep::{Cell, Outcome, SizeRow};
 use busbw_analysis::sweep::{Conclusion, Percent, Transport};
 use busbw_core::columns::aligned;
 
@@ -28,10 +28,7 @@ fn evidence_lines(outcome: &Outcome) -> String {
     heading.extend(["by".to_owned(), at, "×".to_owned(), "% of limit".to_owned()]);
     let mut lines = vec![heading];
     for (number, environment) in outcome.environments.iter().enumerate() {
-        // Messages end at 1 GiB.
-        let shorter = || outcome.rows.iter().rev().find_map(|row| Some((row, row.cell(number)?)));
-        let shorter = shorter().filter(|(_, cell)| cell.is_beside);
-        let of = largest.and_then(|row| Some((row, row.cell(number)?))).or(shorter);
+        let of = shown(outcome, number);
         let cell = of.map(|(_, cell)| cell);
         let mut line = vec![environment.name.clone()];
         let transport = environment.transport.as_ref();
@@ -102,7 +99,7 @@ fn notes(outcome: &Outcome) -> String {
             }
         }
     }
-    if largest_is_cut(outcome) {
+    if a_figure_is_cut(outcome) {
         text.push_str("# *: measured with fewer batches or iterations than asked for: the list below the table\n");
     }
     let unknown = outcome.environments.iter().find_map(|environment| {
@@ -120,9 +117,19 @@ fn notes(outcome: &Outcome) -> String {
     text
 }
 
-/// Whether the time limit cut a figure of the largest size.
-fn largest_is_cut(outcome: &Outcome) -> bool {
-    outcome.rows.last().is_some_and(|row| row.cells.iter().flatten().any(|cell| cell.cut))
+/// The figure of a transport's line: of the largest size, or of messages beside it, which end before, of their own largest.
+fn shown(outcome: &Outcome, number: usize) -> Option<(&SizeRow, &Cell)> {
+    let mut all = outcome.rows.iter().rev().map(|row| (row, row.cell(number)));
+    let largest = all.next().and_then(|(row, cell)| Some((row, cell?)));
+    largest.or_else(|| {
+        let shorter = all.find_map(|(row, cell)| Some((row, cell?)));
+        shorter.filter(|(_, cell)| cell.is_beside)
+    })
+}
+
+/// Whether the time limit cut a figure of those lines.
+fn a_figure_is_cut(outcome: &Outcome) -> bool {
+    (0..outcome.environments.len()).any(|n| shown(outcome, n).is_some_and(|(_, cell)| cell.cut))
 }
 
 /// The first columns to the left, the others to the right.
