@@ -92,11 +92,6 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
             let mut all = record.library.iter();
             all.try_for_each(|facts| output.library(&Line::Library(facts.clone().into())))
         })
-        .and_then(|()| {
-            // Before the rows: a matrix of pairs is held against their ports.
-            let mut all = record.verbs.iter();
-            all.try_for_each(|facts| output.library(&Line::Verbs(facts.clone().into())))
-        })
         .and_then(|()| record.rows.iter().try_for_each(|row| output.row(row)))
         .and_then(|()| {
             // Of several facts that a process reported, the record holds the last: those of its end.
@@ -110,6 +105,10 @@ pub fn run(arguments: &ShowArguments) -> Result<Exit> {
         .and_then(|()| {
             let mut all = record.paths.iter();
             all.try_for_each(|stats| output.library(&Line::Paths(stats.clone().into())))
+        })
+        .and_then(|()| {
+            let mut all = record.verbs.iter();
+            all.try_for_each(|facts| output.library(&Line::Verbs(facts.clone().into())))
         })
         .and_then(|()| record.end.iter().try_for_each(|end| output.end(end)));
     match printed {

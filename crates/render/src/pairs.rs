@@ -30,6 +30,8 @@ pub struct PairsTable<W> {
     out: W,
     colour: bool,
     run: Option<Run>,
+    /// What was printed, for the limits: processes report their devices last.
+    matrices: Vec<Pairs>,
     /// The RDMA devices of ranks, where there are any.
     ports: Vec<VerbsFacts>,
 }
@@ -37,7 +39,13 @@ pub struct PairsTable<W> {
 impl<W: Write> PairsTable<W> {
     /// Matrices on `out`, with colours where stdout is a terminal that shows them.
     pub fn new(out: W) -> PairsTable<W> {
-        PairsTable { out, colour: wants_colour(), run: None, ports: Vec::new() }
+        PairsTable {
+            out,
+            colour: wants_colour(),
+            run: None,
+            matrices: Vec::new(),
+            ports: Vec::new(),
+        }
     }
 
     fn write(&mut self, text: &str) -> io::Result<()> {
@@ -60,6 +68,8 @@ impl<W: Write> Render for PairsTable<W> {
 
     fn library(&mut self, said: &Line) -> io::Result<()> {
         if let Line::Verbs(facts) = said {
+            // The last report counts.
+            self.ports.retain(|earlier| earlier.rank != facts.rank);
             self.ports.push((**facts).clone());
         }
         Ok(())
@@ -77,9 +87,7 @@ impl<W: Write> Render for PairsTable<W> {
                     whole(&matrix, self.colour)
                 };
                 text += &verdict(&matrix, self.colour);
-                let hosts: Vec<&str> =
-                    run.devices.iter().map(|device| device.host.as_str()).collect();
-                text += &limits::lines(&matrix, &hosts, &self.ports);
+                self.matrices.push(matrix);
                 text + &row.notes.iter().map(|note| format!("{note}\n")).collect::<String>()
             }
             _ => String::new(),
@@ -88,10 +96,13 @@ impl<W: Write> Render for PairsTable<W> {
     }
 
     fn end(&mut self, end: &End) -> io::Result<()> {
-        if end.status != Status::Complete || self.run.is_none() {
+        let Some(run) = self.run.as_ref().filter(|_| end.status == Status::Complete) else {
             return Ok(());
-        }
-        let text = format!("#\n{}", footer::checks(end));
+        };
+        let hosts: Vec<&str> = run.devices.iter().map(|device| device.host.as_str()).collect();
+        let limits = self.matrices.iter().map(|all| limits::lines(all, &hosts, &self.ports));
+        let limits: String = limits.collect();
+        let text = format!("#\n{limits}{}", footer::checks(end));
         self.write(&text)
     }
 }

@@ -155,7 +155,7 @@ mod tests {
             ("verbs:ib", 0.96),
         ]);
         let expected = [
-            "64M, ib: RDMA writes 113 of 118 GB/s, 96 % of what the ports can send; the collective over them, % of its own limit: ib:all 45 %, ib:qp4 70 %, ib:qp16 90 %",
+            "64M, ib: RDMA writes 112.74 of 117.44 GB/s, 96 % of what the ports can send; the collective over them, % of its own limit: ib:all 45 %, ib:qp4 70 %, ib:qp16 90 %",
             "queue pairs: NCCL_IB_QPS_PER_CONNECTION=16 is 2.00 times as fast as ib:all",
         ];
         assert_eq!(all, expected);
