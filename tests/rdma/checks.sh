@@ -13,7 +13,8 @@ failed() { # NAME WHY
   exit 1
 }
 
-ok() { echo "ok: $1"; }
+# On a line of its own: the kernel's messages share the console.
+ok() { printf '\nok: %s\n' "$1"; }
 
 # ran COMMAND...: runs it, at most 90 s; its code in $code.
 ran() {

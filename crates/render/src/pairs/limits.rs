@@ -180,9 +180,8 @@ mod tests {
     fn a_slower_port_has_its_own_limit() {
         let ports = [("mlx5_0", 49.0), ("mlx5_1", 49.0), ("mlx5_0", 49.0), ("mlx5_1", 24.5)];
         let mut values = [[47.0; 4]; 4];
-        for at in 0..4 {
-            (values[at][3], values[3][at]) = (24.0, 24.0);
-        }
+        values.iter_mut().for_each(|row| row[3] = 24.0);
+        values[3] = [24.0; 4];
         let text = said(values, ports);
         assert!(text.starts_with("# limits of pairs: 24.5 to 49.0 GB/s"), "{text}");
         assert!(text.contains("lower: rank 3 on mlx5_1/1 at 200 Gb/s in PCIe 5.0 x16\n"), "{text}");
