@@ -8,6 +8,7 @@
 # PART is faults, healthy or rails (several networks); all of them where none is named. BUSBW_CHECK_HOSTS (4) hosts at
 # BUSBW_CHECK_MBIT (250) Mb/s: processors move the bytes, and with many hosts on two of them lower rates are the links' own.
 # CI runs the faults and a healthy check once; 20 and 200 times are by hand, their output is tests/check.txt.
+# BUSBW_CHECK_KEEP names a folder for the records of checks that miss.
 set -u
 program=$(realpath "$1")
 times=${2:-1}
@@ -44,8 +45,9 @@ plain() { # every host has the newer library
 
 within=60s
 check() { # OPTIONS...
+  rm -rf "$work/record"
   at 1 timeout 150 "$program" check --within $within --backend net --launcher ssh --launcher-command "$work/ssh" \
-    -H "$(everywhere)" -b 1M -e 1M "$@" --json >"$work/out" 2>"$work/err"
+    -H "$(everywhere)" -b 1M -e 1M "$@" --record "$work/record" --json >"$work/out" 2>"$work/err"
   code=$?
 }
 
@@ -80,6 +82,7 @@ judge() { # KIND SEED WANTED-CHECK WANTED-HOST: nobody else may be named, and th
   if [ -z "$ok" ] || [ "$others" != 0 ]; then
     echo "# $kind, seed $seed: wanted '$3 $4', exit code $code:"
     sed 's/^/#   /' <<<"$text"
+    [ -z "${BUSBW_CHECK_KEEP:-}" ] || cp -r "$work/record" "$BUSBW_CHECK_KEEP/${kind// /-}-$seed" 2>/dev/null
   fi
 }
 

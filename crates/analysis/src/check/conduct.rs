@@ -269,22 +269,29 @@ impl Conductor<'_> {
         if !self.has_time(0.0) {
             return self.say(Check::Pairs, Verdict::CannotTell, "there was no time left for pairs");
         }
-        let mut first = self.stages.pairs(None, self.left_s());
-        let mut spent_s = 0.0;
-        // What disturbs one launch may be over in the next one.
-        for _ in 1..MAX_DISTURBED {
-            if !first.is_disturbed() || !self.has_time(first.took_s / MARGIN) {
-                break;
-            }
-            spent_s += first.took_s;
-            first = self.stages.pairs(None, self.left_s());
-        }
+        let (first, last_s) = self.judged_pairs(None);
         let failed = matches!(first.outcome, Err(Failure::Job { .. }));
         // Without a margin: a launch that is cut off tells no less than none.
-        let again = (first.suspects() || failed) && self.has_time(first.took_s / MARGIN);
-        let second = again.then(|| self.stages.pairs(first.only_suspect(), self.left_s()));
-        first.took_s += spent_s;
+        let again = (first.suspects() || failed) && self.has_time(last_s / MARGIN);
+        let second = again.then(|| self.judged_pairs(first.only_suspect()).0);
         self.lines.extend(pairs::lines(&first, second.as_ref()));
+    }
+
+    /// Launches pairs until a launch is judged: what disturbs one may be over in the next. Its seconds are those of all of
+    /// them; also those of the last one alone.
+    fn judged_pairs(&mut self, only: Option<Messages>) -> (PairsLaunch, f64) {
+        let mut launch = self.stages.pairs(only, self.left_s());
+        let (mut last_s, mut spent_s) = (launch.took_s, 0.0);
+        for _ in 1..MAX_DISTURBED {
+            if !launch.is_disturbed() || !self.has_time(last_s / MARGIN) {
+                break;
+            }
+            spent_s += last_s;
+            launch = self.stages.pairs(only, self.left_s());
+            last_s = launch.took_s;
+        }
+        launch.took_s += spent_s;
+        (launch, last_s)
     }
 
     /// Measures the collective over each network between hosts, and once more over those that a fault rests on.

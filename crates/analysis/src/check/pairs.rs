@@ -122,6 +122,13 @@ fn named(look: &Look, second: Option<&PairsLaunch>) -> Vec<CheckLine> {
             (Some(others), _) if others.iter().any(|other| is_same(look, slow, other)) => {
                 CheckLine::fault(Check::Pairs, 2, format!("{text}; a second launch names it, too"))
             }
+            (Some(_), _) if second.is_some_and(|launch| launch.is_disturbed()) => {
+                let text = format!(
+                    "{text}; the second launch was disturbed, and nothing can be said of it"
+                );
+                let line = CheckLine::new(Check::Pairs, Verdict::CannotTell, text);
+                CheckLine { measured: 1, ..line }
+            }
             (Some(_), _) => {
                 let text = format!("{text}; a second launch did not find it");
                 CheckLine { measured: 1, ..CheckLine::new(Check::Pairs, Verdict::Pass, text) }

@@ -61,8 +61,8 @@ struct Fake {
     /// Who is slow in each launch of pairs.
     slow: Vec<Vec<Slow>>,
     pairs_s: f64,
-    /// Launches of pairs that are disturbed before one is not.
-    disturbed: usize,
+    /// The launches of pairs, from 0, that are disturbed.
+    disturbed: Vec<usize>,
     /// GB/s of each transport's launches, in turn; the last one stays.
     transports: Vec<(&'static str, Vec<f64>)>,
     busy: Option<String>,
@@ -106,11 +106,13 @@ impl Stages for Fake {
     }
 
     fn pairs(&mut self, _: Option<Messages>, _: f64) -> PairsLaunch {
+        let earlier = self.said.iter().filter(|said| **said == "pairs").count();
+        let disturbed = self.disturbed.contains(&earlier);
         self.said.push("pairs");
         self.clock_s += self.pairs_s;
-        let slow = match self.disturbed {
-            0 => turn(&mut self.slow).unwrap_or_default(),
-            _ => Vec::new(),
+        let slow = match disturbed {
+            false => turn(&mut self.slow).unwrap_or_default(),
+            true => Vec::new(),
         };
         let slow = slow.into_iter().map(|subject| SlowSubject {
             subject,
@@ -134,13 +136,12 @@ impl Stages for Fake {
                 samples: 9,
             }],
             slow: slow.collect(),
-            unjudged: match self.disturbed {
-                0 => Vec::new(),
-                _ => vec![Unjudged { class: "between hosts".to_owned(), why: Why::Disturbed }],
+            unjudged: match disturbed {
+                false => Vec::new(),
+                true => vec![Unjudged { class: "between hosts".to_owned(), why: Why::Disturbed }],
             },
             cleared: Vec::new(),
         };
-        self.disturbed = self.disturbed.saturating_sub(1);
         let labels = ["a", "b", "c", "d"].map(|host| format!("{host} core 0")).to_vec();
         let look = Look { test: Messages::Bandwidth, labels, verdict };
         PairsLaunch { outcome: Ok(vec![look]), took_s: self.pairs_s }
@@ -244,13 +245,22 @@ fn a_slow_rank_is_measured_in_a_second_launch() {
 fn a_disturbed_launch_is_no_launch() {
     let rank = vec![Slow::Rank { rank: 2 }];
     let many = |fake: &Fake| fake.said.iter().filter(|said| **said == "pairs").count();
-    let mut fake = Fake { slow: vec![rank.clone()], disturbed: 1, ..fast() };
+    let mut fake = Fake { slow: vec![rank.clone()], disturbed: vec![0], ..fast() };
     let lines = conduct(&mut fake, &minute());
     assert_eq!((many(&fake), decide(&lines, false, false).decision), (3, Decision::Blocked));
     assert_eq!(lines.last().unwrap().took_s, 24.0);
-    let mut always = Fake { slow: vec![rank], disturbed: 9, ..fast() };
+    let mut always = Fake { slow: vec![rank.clone()], disturbed: (0..9).collect(), ..fast() };
     let lines = conduct(&mut always, &minute());
     assert_eq!((many(&always), decide(&lines, false, false).decision), (3, Decision::LetThrough));
+    // The launch that is to decide, too: one that is disturbed clears nobody.
+    let mut second = Fake { slow: vec![rank.clone()], disturbed: vec![1], ..fast() };
+    let lines = conduct(&mut second, &minute());
+    assert_eq!((many(&second), decide(&lines, false, false).decision), (3, Decision::Blocked));
+    let mut from_second = Fake { slow: vec![rank], disturbed: (1..9).collect(), ..fast() };
+    let lines = conduct(&mut from_second, &minute());
+    assert_eq!(many(&from_second), 4);
+    assert_eq!(decide(&lines, false, false).decision, Decision::LetThrough);
+    assert!(lines.last().unwrap().text.contains("the second launch was disturbed"));
 }
 
 #[test]
