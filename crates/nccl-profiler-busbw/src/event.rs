@@ -34,6 +34,17 @@ pub(crate) fn unpacked(words: &[u64]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// Bytes of an element of the type of this name; none of another name ("Unknown" is ncclUint8's, too).
+pub(crate) fn element_bytes(datatype: &[u8]) -> Option<u64> {
+    match datatype {
+        b"ncclInt8" | b"ncclUint8" | b"ncclFloat8e4m3" | b"ncclFloat8e5m2" => Some(1),
+        b"ncclFloat16" | b"ncclBfloat16" => Some(2),
+        b"ncclInt32" | b"ncclUint32" | b"ncclFloat32" => Some(4),
+        b"ncclInt64" | b"ncclUint64" | b"ncclFloat64" => Some(8),
+        _ => None,
+    }
+}
+
 /// A string of NCCL's; empty where there is none.
 ///
 /// # Safety
@@ -76,6 +87,18 @@ pub(crate) struct Call {
     pub channels: u8,
     /// The communicator, where the call says it.
     pub said: Option<Said>,
+}
+
+impl Call {
+    /// Bytes of a rank's part; none where NCCL does not say the type.
+    pub fn bytes(&self) -> Option<u64> {
+        if self.datatype.is_null() {
+            return None;
+        }
+        // SAFETY: NCCL's strings end with a zero.
+        let datatype = unsafe { CStr::from_ptr(self.datatype) };
+        Some((self.count as u64).saturating_mul(element_bytes(datatype.to_bytes())?))
+    }
 }
 
 macro_rules! collective_before_v4 {

@@ -22,7 +22,7 @@ use crate::{
     names, process_ends,
     setting::{Extent, Setting},
     slots::NewCall,
-    timing::Kernel,
+    timing::{Kernel, Launched},
     writer,
 };
 
@@ -237,7 +237,9 @@ impl Recorder {
         let kernel = if itself {
             Kernel::Untold
         } else {
-            self.memory.timing.launched(communicator, channels.into(), now)
+            let bytes = call.bytes();
+            let launched = Launched { bytes, number: call.sequence };
+            self.memory.timing.launched(communicator, launched, now)
         };
         let mut flags = match kernel {
             Kernel::Told => flag::KERNEL,

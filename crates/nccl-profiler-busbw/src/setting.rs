@@ -12,7 +12,7 @@ use crate::names::{FOLDER, VARIABLE};
 pub(crate) enum Extent {
     /// Nothing.
     Off,
-    /// Calls, and the channels of their kernels as far as that costs 1 % of the time (`timing`).
+    /// Calls, and the channels of their kernels but of most small ones that follow one another closely (`timing`).
     Calls,
     /// Nothing, until RAS asks for events in the running job (NCCL 2.31 and newer).
     Standby,
@@ -39,7 +39,7 @@ impl Extent {
 }
 
 impl Extent {
-    /// The mask whose kernels are timed as far as that costs 1 % of the time. None: all kernels are timed.
+    /// The mask whose small kernels are not all timed where they follow one another closely. None: all kernels are timed.
     pub fn bounded(self, interface: u32) -> Option<u64> {
         match self {
             Self::Off | Self::Every | Self::Full => None,

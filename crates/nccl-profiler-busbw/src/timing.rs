@@ -1,14 +1,15 @@
-//! Which calls' kernels are timed: as many as cost the job 1 % of its time.
+//! Which calls' kernels are timed: all but most of those small ones that follow one another closely.
 //! Not what is recorded of a call (`recorder`), nor when a call has ended (`writer::settled`).
 //!
 //! NCCL times a kernel by an operation of its proxy for each channel, which the thread that launches the kernel hands over.
-//! Where small collectives follow one another that is a fifth to a half of their time (docs/data/h200x4-profiler.txt). So
-//! there is a credit for each quarter of a second, and once it is spent NCCL is asked for calls alone.
+//! Where small collectives follow one another that is a fifth to a half of their time (docs/data/h200x4-profiler.txt); of
+//! large ones it is nothing, and of small ones that come now and then too little to matter. NCCL reads what it is to time
+//! when a call is asked for, so that each call decides for the next one.
 
 use std::{
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -17,14 +18,16 @@ use nccl_plugin_abi::profiler::kind;
 
 use crate::communicators::{Communicator, Communicators};
 
-/// A credit begins with each multiple of this of the wall clock: on all ranks together, so that they time the same calls.
+/// With each multiple of this of the wall clock kernels are timed again: on all ranks together, so that they time the same
+/// calls.
 pub(crate) const PERIOD: Duration = Duration::from_millis(250);
-/// What of a period may be spent, ns: 1 %.
-const CREDIT: i64 = 2_500_000;
-/// What timing costs the thread that launches, ns: a call of one channel took 2.3 us more on four H200, one of 256 KiB 7 us.
-const COST_OF_CALL: i64 = 2_000;
-/// See [`COST_OF_CALL`]; for each channel.
-const COST_OF_CHANNEL: i64 = 300;
+/// A call of fewer bytes a rank is small: timing cost 1 % from 16 MiB on, 1 to 4 % at 2 MiB, 38 to 48 % at 256 KiB (four H100
+/// and four H200).
+const SMALL_BYTES: u64 = 4 << 20;
+/// Two calls that are asked for within this, ns, follow one another closely. Timing costs 2 to 9 us: less than 1 % of it.
+const CLOSE: u64 = 1_000_000;
+/// Of small calls that follow one another closely those whose number is a multiple of this are timed, on all ranks the same.
+const ONE_IN: u64 = 64;
 /// NCCL reads its mask when a call is asked for and tells of the call when it is launched. So long after kernels are timed
 /// again a call may be told of that NCCL does not time, ns.
 const AFTER_ON: u64 = 50_000_000;
@@ -42,11 +45,21 @@ pub(crate) enum Kernel {
     Untold,
 }
 
-/// The credit, and when it was last used up or given.
+/// A call that is launched.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Launched {
+    /// Bytes of a rank; `None` where NCCL does not say the type.
+    pub bytes: Option<u64>,
+    /// NCCL's number, the same on all ranks; none of a send or a receive.
+    pub number: Option<u64>,
+}
+
+/// What was launched last, and when NCCL's mask was changed.
 #[derive(Debug)]
 pub(crate) struct Timing {
     bounded: bool,
-    credit: AtomicI64,
+    /// When the last call was launched, ns of the recorder, and in the lowest bit whether it was small; 0: there was none.
+    last: AtomicU64,
     /// When masks were changed last, ns of the recorder; 0: never.
     changed: AtomicU64,
     /// Held while the writer changes masks: NCCL's library, in which they lie, may be unloaded once its communicators have
@@ -55,19 +68,18 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// With a whole credit; every call is timed where it is not `bounded`.
+    /// Every call is timed where it is not `bounded`.
     pub fn new(bounded: bool) -> Self {
         Self {
             bounded,
-            credit: AtomicI64::new(CREDIT),
+            last: AtomicU64::new(0),
             changed: AtomicU64::new(0),
             changing: Mutex::new(()),
         }
     }
 
-    /// A call of so many channels is launched: whether events of its kernel are to come. Where the credit is spent with it, NCCL
-    /// is asked for no more.
-    pub fn launched(&self, communicator: &Communicator, channels: u32, now: u64) -> Kernel {
+    /// A call is launched: whether events of its kernel are to come. Asks NCCL for those of the next one, or for none.
+    pub fn launched(&self, communicator: &Communicator, call: Launched, now: u64) -> Kernel {
         let on = communicator.mask() & kind::KERNEL_CHANNEL != 0;
         let changed = self.changed.load(Ordering::Relaxed);
         let since = now.saturating_sub(changed);
@@ -79,23 +91,33 @@ impl Timing {
             (false, _) if since < AFTER_OFF => Kernel::Perhaps,
             (false, _) => Kernel::Untold,
         };
-        if on && self.bounded {
-            let cost = COST_OF_CALL + COST_OF_CHANNEL * i64::from(channels);
-            if self.credit.fetch_sub(cost, Ordering::Relaxed) <= cost
-                && communicator.time_kernels(false)
-            {
-                self.changed.store(now.max(1), Ordering::Relaxed);
-            }
+        if self.bounded
+            && let Some(next) = self.times_next(call, now)
+            && next != on
+            && communicator.time_kernels(next)
+        {
+            self.changed.store(now.max(1), Ordering::Relaxed);
         }
         kernel
     }
 
-    /// A period begins: a whole credit, and kernels are timed again.
+    /// Whether the call after this one is timed; none where that stays as it is.
+    fn times_next(&self, call: Launched, now: u64) -> Option<bool> {
+        let small = call.bytes.is_some_and(|bytes| bytes < SMALL_BYTES);
+        let before = self.last.swap(now << 1 | u64::from(small), Ordering::Relaxed);
+        if !small {
+            return Some(true);
+        }
+        let follows = before & 1 == 1 && now.saturating_sub(before >> 1) < CLOSE;
+        let is_drawn = |number: u64| number.wrapping_add(1).is_multiple_of(ONE_IN);
+        follows.then(|| call.number.is_some_and(is_drawn))
+    }
+
+    /// A period begins: kernels are timed again.
     pub fn renew(&self, communicators: &Communicators, now: u64) {
         if !self.bounded {
             return;
         }
-        self.credit.store(CREDIT, Ordering::Relaxed);
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut on = false;
         for communicator in communicators.all().filter(|one| !one.ended()) {
@@ -140,39 +162,65 @@ mod tests {
         (all, mask)
     }
 
-    #[test]
-    fn a_hundredth_of_the_time_is_spent_and_no_more() {
-        let (all, mask) = process(ASKED as i32);
-        let timing = Timing::new(true);
+    /// Whether NCCL times a call, by its mask as it is asked for; then it is launched.
+    fn call(timing: &Timing, all: &Communicators, number: u64, bytes: u64, now: u64) -> bool {
         let one = all.get(0).unwrap();
-        // A call each 11 us for ten periods, as on four GPUs.
-        let (mut now, mut timed, mut calls) = (MS, 0, 0);
-        for _ in 0..10 {
-            timing.renew(&all, now);
-            for _ in 0..250_000 / 11 {
-                timed += u32::from(mask.load(Ordering::Relaxed) as u64 == ASKED);
-                calls += 1;
-                timing.launched(one, 1, now);
-                now += 11_000;
-            }
-        }
-        let share = f64::from(timed) * 2.3 / (f64::from(calls) * 11.0);
-        assert!((0.0095..0.0105).contains(&share), "{share}");
-        assert_eq!(mask.load(Ordering::Relaxed) as u64, ASKED & !kind::KERNEL_CHANNEL);
+        let timed = one.mask() & kind::KERNEL_CHANNEL != 0;
+        let launched = Launched { bytes: Some(bytes), number: Some(number) };
+        timing.launched(one, launched, now);
+        timed
     }
 
     #[test]
-    fn where_calls_are_rare_all_are_timed_and_their_events_are_waited_for() {
+    fn of_small_calls_in_a_row_one_in_64_is_timed() {
         let (all, _) = process(ASKED as i32);
         let timing = Timing::new(true);
-        for call in 0..1_000 {
-            let now = call * MS;
-            if now.is_multiple_of(250 * MS) {
-                timing.renew(&all, now);
-            }
-            // 24 channels, a thousand calls a second: 0.92 %.
-            assert_eq!(timing.launched(all.get(0).unwrap(), 24, now), Kernel::Told, "{call}");
+        let timed: Vec<u64> = (0..1_000)
+            .filter(|number| call(&timing, &all, *number, 8, MS + number * 11_000))
+            .collect();
+        let drawn = (64..1_000).step_by(64);
+        assert_eq!(timed, [0, 1].into_iter().chain(drawn).collect::<Vec<_>>());
+        // A period begins: the next one, too.
+        timing.renew(&all, 20 * MS);
+        assert!(call(&timing, &all, 1_001, 8, 20 * MS));
+    }
+
+    #[test]
+    fn large_calls_and_rare_ones_are_timed() {
+        let (all, _) = process(ASKED as i32);
+        let timing = Timing::new(true);
+        for number in 0..100 {
+            assert!(call(&timing, &all, number, 4 << 20, number * 20_000), "{number}");
         }
+        for number in 100..200 {
+            assert!(call(&timing, &all, number, 8, number * MS), "{number}");
+        }
+        // As a job that trains: gradients, then a small one.
+        for step in 1..100 {
+            for (part, bytes) in [64 << 20, 64 << 20, 64 << 20, 4].into_iter().enumerate() {
+                let now = 300 * MS + step * 30 * MS + part as u64 * MS / 2;
+                assert!(call(&timing, &all, 4 * step + part as u64, bytes, now), "{step} {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_call_ends_a_row_of_small_ones() {
+        let (all, _) = process(ASKED as i32);
+        let timing = Timing::new(true);
+        let timed: Vec<bool> =
+            [(1, 8), (2, 8), (3, 8), (4, 1 << 30), (5, 1 << 30), (6, 8), (7, 8), (8, 8)]
+                .map(|(number, bytes)| call(&timing, &all, number, bytes, MS + number * 1_000))
+                .to_vec();
+        assert_eq!(timed, [true, true, false, false, true, true, true, false]);
+        // One whose type NCCL does not say may be large; messages have no number that all ranks share.
+        let one = all.get(0).unwrap();
+        timing.launched(one, Launched { bytes: None, number: Some(9) }, MS + 9_000);
+        assert_ne!(one.mask() & kind::KERNEL_CHANNEL, 0);
+        for at in 10..200 {
+            timing.launched(one, Launched { bytes: Some(8), number: None }, MS + at * 1_000);
+        }
+        assert_eq!(one.mask() & kind::KERNEL_CHANNEL, 0);
     }
 
     #[test]
@@ -180,18 +228,18 @@ mod tests {
         let (all, mask) = process(ASKED as i32);
         let timing = Timing::new(true);
         let one = all.get(0).unwrap();
-        let mut now = MS;
-        while mask.load(Ordering::Relaxed) as u64 == ASKED {
-            assert_eq!(timing.launched(one, 24, now), Kernel::Told);
-            now += 1_000;
-        }
+        let small = Launched { bytes: Some(8), number: None };
+        let large = Launched { bytes: Some(1 << 30), number: None };
+        assert_eq!(timing.launched(one, small, MS), Kernel::Told);
+        assert_eq!(timing.launched(one, small, MS + 1_000), Kernel::Told);
+        assert_ne!(mask.load(Ordering::Relaxed) as u64, ASKED);
         // A group that was asked for before, and what comes later.
-        assert_eq!(timing.launched(one, 24, now + MS), Kernel::Perhaps);
-        assert_eq!(timing.launched(one, 24, now + 3 * MS), Kernel::Untold);
-        timing.renew(&all, 250 * MS);
+        assert_eq!(timing.launched(one, small, 2 * MS), Kernel::Perhaps);
+        assert_eq!(timing.launched(one, small, 4 * MS), Kernel::Untold);
+        assert_eq!(timing.launched(one, large, 5 * MS), Kernel::Untold);
         assert_eq!(mask.load(Ordering::Relaxed) as u64, ASKED);
-        assert_eq!(timing.launched(one, 24, 260 * MS), Kernel::Perhaps);
-        assert_eq!(timing.launched(one, 24, 301 * MS), Kernel::Told);
+        assert_eq!(timing.launched(one, large, 15 * MS), Kernel::Perhaps);
+        assert_eq!(timing.launched(one, large, 56 * MS), Kernel::Told);
     }
 
     #[test]
@@ -200,8 +248,8 @@ mod tests {
             let (all, mask) = process(other);
             let timing = Timing::new(true);
             timing.renew(&all, MS);
-            for call in 0..5_000 {
-                timing.launched(all.get(0).unwrap(), 24, call);
+            for number in 0..5_000 {
+                call(&timing, &all, number, 8, number);
             }
             assert_eq!(mask.load(Ordering::Relaxed), other);
         }
@@ -213,8 +261,8 @@ mod tests {
         assert_ne!(mask.load(Ordering::Relaxed) as u64, ASKED);
         let (all, mask) = process(ASKED as i32);
         let timing = Timing::new(false);
-        for call in 0..5_000 {
-            timing.launched(all.get(0).unwrap(), 24, call);
+        for number in 0..5_000 {
+            call(&timing, &all, number, 8, number);
         }
         assert_eq!(mask.load(Ordering::Relaxed) as u64, ASKED);
     }

@@ -5,7 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use busbw_watch_file::{Call, Calls, Class, Line, Totals};
 
-use crate::{event::unpacked, memory::flag, slots::ClassWords};
+use crate::{
+    event::{element_bytes, unpacked},
+    memory::flag,
+    slots::ClassWords,
+};
 
 /// Classes whose sums are kept each. What comes later is summed by communicator and operation.
 pub(super) const CLASSES: usize = 4_096;
@@ -67,13 +71,7 @@ pub(super) fn class(words: &ClassWords, ranks: u32) -> Class {
 
 /// Bytes of a message as nccl-tests counts them (`size` of its table). 0: not known.
 fn size(operation: &str, count: u64, datatype: &str, ranks: u32) -> u64 {
-    let element = match datatype {
-        "ncclInt8" | "ncclUint8" | "ncclFloat8e4m3" | "ncclFloat8e5m2" => 1,
-        "ncclFloat16" | "ncclBfloat16" => 2,
-        "ncclInt32" | "ncclUint32" | "ncclFloat32" => 4,
-        "ncclInt64" | "ncclUint64" | "ncclFloat64" => 8,
-        _ => 0,
-    };
+    let element = element_bytes(datatype.as_bytes()).unwrap_or(0);
     let parts = match operation {
         "AllGather" | "ReduceScatter" => u64::from(ranks),
         _ => 1,
