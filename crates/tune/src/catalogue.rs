@@ -34,6 +34,8 @@ pub struct Here {
     pub sockets: bool,
     /// Whether ranks are joined by busbw's net plugin.
     pub busbw_net: bool,
+    /// Whether a node may have several network devices: not where NCCL names one alone.
+    pub rails: bool,
     /// Whether an option of the command names the net plugin: the `net` backend.
     pub net_backend: bool,
     /// Whether ranks of a node are joined by NVLink switches.
@@ -49,7 +51,7 @@ pub struct Here {
 pub struct Row {
     /// The variable's name, or the option's with its dashes.
     pub name: &'static str,
-    /// What it needs here: `any`, `network`, `rdma`, `sockets`, `nvlink`, `busbw_net`, `net_backend`.
+    /// What it needs here: `any`, `network`, `rails`, `rdma`, `sockets`, `nvlink`, `busbw_net`, `net_backend`.
     pub place: &'static str,
     /// The operations that it changes: `all`, `collectives`, `messages`.
     pub operations: &'static str,
@@ -221,6 +223,7 @@ impl Row {
         let network = here.rdma || here.sockets || here.busbw_net;
         let is_there = match self.place {
             "network" => network,
+            "rails" => network && here.rails,
             "rdma" => here.rdma,
             "sockets" => here.sockets,
             "nvlink" => here.nvlink,
@@ -243,7 +246,15 @@ impl Row {
             _ => {}
         }
         if !is_there {
-            return Some(format!("it needs what this job does not have: {}", self.place));
+            let place = match self.place {
+                "rails" => "several network devices a node",
+                "sockets" => "NCCL's own sockets",
+                "nvlink" => "NVLink switches",
+                "busbw_net" => "busbw's net plugin",
+                "net_backend" => "the net backend",
+                place => place,
+            };
+            return Some(format!("it needs what this job does not have: {place}"));
         }
         (!is_used).then(|| format!("it changes {} alone, and the job has none", self.operations))
     }

@@ -273,6 +273,7 @@ fn add_plugin(here: &mut Here, job: &Job<'_>, listed: &mut Listed) {
         Ok(path) => {
             let value = Some(path.to_string_lossy().into_owned());
             listed.insert(NET_PLUGIN.to_owned(), vec![value]);
+            here.busbw_net = true;
         }
         Err(error) => say(&format!("busbw's net plugin is not tried: {error:#}")),
     }

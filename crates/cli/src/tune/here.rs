@@ -48,7 +48,8 @@ pub(super) fn here(records: &[Folded]) -> Result<Here> {
         }
         // The fake backend stands for any machine.
         "fake" if std::env::var_os(FAKE).is_some() => {
-            Ok(Here { nccl: Some(Version::new(2, 32, 3)), rdma: true, sockets: true, ..here })
+            let nccl = Some(Version::new(2, 32, 3));
+            Ok(Here { nccl, rdma: true, sockets: true, rails: true, ..here })
         }
         backend => nothing(format!(
             "{backend} has no settings that busbw tunes: `busbw algorithms` shows which algorithm the host backend takes at which size; `busbw sweep -x NAME=VALUE,VALUE` compares any variable"
@@ -92,9 +93,16 @@ fn of_nccl(record: &Folded, here: Here) -> Here {
         rdma: joined(&|name| RDMA.contains(&name)),
         sockets: joined(&|name| name == SOCKETS),
         busbw_net: joined(&is_busbws),
+        rails: !record.library.iter().all(has_one_device),
         nvlink: any(&|facts| facts.nvls.as_ref().is_some_and(|nvls| nvls.available > 0)),
         ..here
     }
+}
+
+/// Whether NCCL names one network device, and no other.
+fn has_one_device(facts: &NcclFacts) -> bool {
+    let mut names = facts.net_devices.iter().map(|counted| &counted.what.name);
+    names.next().is_some_and(|first| names.all(|name| name == first))
 }
 
 /// The variables of this process's environment, and the value of the option that selects a net plugin.

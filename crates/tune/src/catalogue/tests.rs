@@ -7,6 +7,7 @@ fn here() -> Here {
     Here {
         nccl: Some(Version::new(2, 28, 9)),
         rdma: true,
+        rails: true,
         nvlink: true,
         collectives: true,
         ..Here::default()
@@ -35,7 +36,8 @@ fn every_row_is_read_and_its_own_values_are_accepted() {
         }
         let is_nccls = row.name.starts_with("NCCL_");
         assert_eq!(row.since.is_some(), is_nccls, "{}", row.name);
-        let places = ["any", "network", "rdma", "sockets", "nvlink", "busbw_net", "net_backend"];
+        let places =
+            ["any", "network", "rails", "rdma", "sockets", "nvlink", "busbw_net", "net_backend"];
         assert!(places.contains(&row.place), "{}", row.name);
         assert!(["all", "collectives", "messages"].contains(&row.operations));
         assert!(row.source.len() > 5, "{}", row.name);
@@ -142,4 +144,37 @@ fn the_option_that_selects_a_net_plugin_is_a_variable_of_the_net_backend() {
     let (rungs, _) = rungs(&space, &waived);
     let names: Vec<&str> = rungs.iter().map(|rung| rung.name.as_str()).collect();
     assert_eq!(names, ["net plugin", "threads of the net plugin", "socket threads"]);
+}
+
+#[test]
+fn what_nccls_sockets_read_is_not_tried_with_the_plugin() {
+    let here = Here {
+        nccl: Some(Version::new(2, 28, 9)),
+        sockets: true,
+        busbw_net: true,
+        collectives: true,
+        ..Here::default()
+    };
+    let (space, waived) =
+        super::space(&here, &BTreeMap::new(), &listed("NCCL_NET_PLUGIN", &["/lib/busbw.so"]))
+            .unwrap();
+    let at = |name: &str| names(&space).iter().position(|one| *one == name).unwrap();
+    let plugin = at("NCCL_NET_PLUGIN");
+    let is_set = |value: &Option<String>| value.is_some();
+    let with = space.variables()[plugin].values.iter().position(is_set).unwrap();
+    for (is_kept, expected) in [(true, "BUSBW_NET_THREADS"), (false, "NCCL_SOCKET_NTHREADS")] {
+        let mut point = space.default_point();
+        for name in ["BUSBW_NET_THREADS", "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"] {
+            point[at(name)] = 2;
+        }
+        if is_kept {
+            point[plugin] = with;
+        }
+        space.normalise(&mut point);
+        let set: Vec<String> = space.environment(&point).into_iter().map(|one| one.name).collect();
+        assert!(set.contains(&expected.to_owned()) && set.len() == 2, "{set:?}");
+    }
+    // With one network device a node has no rails.
+    let reason = &waived.iter().find(|one| one.name == "NCCL_PXN_DISABLE").unwrap().reason;
+    assert!(reason.ends_with("several network devices a node"), "{reason}");
 }
