@@ -128,7 +128,7 @@ pub const VARIABLES: [(&str, SetBy, &str); 26] = [
     (
         WATCH,
         SetBy::User,
-        "what busbw's profiler records of a job: calls, and all their kernels but most of those small ones that follow one another closely, where it is not set; `every` all kernels, `full` the network's steps too, `standby` nothing until `watch --enable-profiling`, `off` nothing ([watch](watch.md))",
+        "what busbw's profiler records of a job: calls and the times of their kernels where it is not set; `sampled` few kernels of small calls that follow one another closely, `full` the network's steps too, `standby` nothing until `watch --enable-profiling`, `off` nothing ([watch](watch.md))",
     ),
     (
         WATCH_FOLDER,

@@ -20,7 +20,9 @@ mod traffic;
 mod trees;
 
 pub use algorithm::Algorithm;
-pub use bound::{Bound, Expectation, Limit, Load, counted, limit, limit_of_traffic, to_busbw};
+pub use bound::{
+    Bound, Expectation, Limit, Load, counted, limit, limit_of_traffic, one_way, to_busbw,
+};
 pub use candidates::{Candidate, Possible, candidates, conditional, explaining};
 pub use growth::{Crossed, crossed};
 pub use judgement::{Bottleneck, Judgement, Rating, judge};

@@ -47,7 +47,7 @@ pub(crate) struct Communicator {
     /// When, ns since the recorder began.
     pub at: u64,
     mask: Option<&'static AtomicI32>,
-    bounded: u64,
+    sampled: u64,
     /// What its calls said (v2, v3): the rank, and id and name.
     pub rank: AtomicI32,
     /// See `rank`.
@@ -68,8 +68,8 @@ impl Communicator {
     /// Asks NCCL for events of kernels, or no longer: whether that changed what it does. A mask that somebody else has set is
     /// left as it is.
     pub fn time_kernels(&self, on: bool) -> bool {
-        let without = self.bounded & !kind::KERNEL_CHANNEL;
-        let (from, to) = if on { (without, self.bounded) } else { (self.bounded, without) };
+        let without = self.sampled & !kind::KERNEL_CHANNEL;
+        let (from, to) = if on { (without, self.sampled) } else { (self.sampled, without) };
         let change = |mask: &AtomicI32| {
             mask.compare_exchange(from as i32, to as i32, Ordering::Relaxed, Ordering::Relaxed)
         };
@@ -151,7 +151,7 @@ impl Communicators {
         }
     }
 
-    /// A communicator begins. `bounded` is the mask of which kernels are timed only as far as it costs little; 0: none is.
+    /// A communicator begins. `sampled` is the mask of which not all small kernels are timed; 0: none is.
     /// None: there are too many.
     ///
     /// # Safety
@@ -161,7 +161,7 @@ impl Communicators {
         told: Told,
         at: u64,
         mask: *mut c_int,
-        bounded: u64,
+        sampled: u64,
     ) -> Option<&Communicator> {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let Some(place) = self.all.get(number as usize) else {
@@ -181,7 +181,7 @@ impl Communicators {
             told,
             at,
             mask,
-            bounded,
+            sampled,
             said: OnceLock::new(),
             gpu_clock: GpuClock::new(),
             ended: AtomicBool::new(false),

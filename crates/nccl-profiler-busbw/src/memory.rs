@@ -46,15 +46,15 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Empty, and on. Kernels are timed as their cost allows, where that is `bounded`.
-    pub fn new(bounded: bool) -> Self {
+    /// Empty, and on. Not all small kernels are timed where they are `sampled`.
+    pub fn new(sampled: bool) -> Self {
         Self {
             on: AtomicBool::new(true),
             origin: Instant::now(),
             slots: Slots::new(SLOTS),
             steps: Steps::new(STEPS),
             communicators: Communicators::new(),
-            timing: Timing::new(bounded),
+            timing: Timing::new(sampled),
             dropped_calls: AtomicU64::new(0),
             dropped_steps: AtomicU64::new(0),
         }

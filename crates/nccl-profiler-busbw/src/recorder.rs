@@ -89,7 +89,7 @@ fn begin(interface: u32) -> Option<Recorder> {
     if let Some(value) = &setting.unknown {
         let variable = names::VARIABLE;
         log::warn(&format!(
-            "{variable} is \"{value}\", which is taken as unset: set it to off, standby, every or full"
+            "{variable} is \"{value}\", which is taken as unset: set it to off, standby, sampled or full"
         ));
     }
     let extent = setting.extent;
@@ -100,7 +100,7 @@ fn begin(interface: u32) -> Option<Recorder> {
     let folder = folder::make(&setting).map_err(|why| log::warn(&why.to_string())).ok()?;
     // For the process's life: NCCL and exit come here at any time.
     let memory: &'static Memory =
-        Box::leak(Box::new(Memory::new(extent.bounded(interface).is_some())));
+        Box::leak(Box::new(Memory::new(extent.sampled(interface).is_some())));
     let writer: &'static writer::Orders = Box::leak(Box::default());
     let began = SystemTime::now();
     match writer::start(&folder, setting, interface, began, memory, writer) {
@@ -149,7 +149,7 @@ impl Recorder {
         // SAFETY: as the caller says.
         let begun = unsafe {
             self.set_mask(told.interface, mask);
-            let asked = self.extent.bounded(told.interface).unwrap_or_default();
+            let asked = self.extent.sampled(told.interface).unwrap_or_default();
             self.memory.communicators.begin(told, self.memory.now(), mask, asked)
         };
         let Some(communicator) = begun else {
@@ -190,7 +190,7 @@ impl Recorder {
     pub fn end_communicator(&self, context: *mut c_void) {
         let Some(communicator) = self.communicator(context) else { return };
         let memory = self.memory;
-        if memory.timing.ending(|| memory.communicators.end(communicator)) {
+        if memory.communicators.end(communicator) {
             self.writer.finish(LONGEST_WAIT);
             log::by(None);
         }
@@ -237,7 +237,8 @@ impl Recorder {
         let kernel = if itself {
             Kernel::Untold
         } else {
-            let bytes = call.bytes();
+            let parts = parts(function[0], communicator.told.ranks);
+            let bytes = call.bytes().map(|bytes| bytes.saturating_mul(parts));
             let launched = Launched { bytes, number: call.sequence };
             self.memory.timing.launched(communicator, launched, now)
         };
@@ -387,6 +388,14 @@ fn said_by_call(said: &Said) -> (String, String) {
 fn switch_reduces(algorithm: u64, nodes: u32) -> bool {
     algorithm == u64::from_le_bytes(*b"COLLNET_")
         || algorithm == u64::from_le_bytes(*b"NVLS\0\0\0\0") && nodes != 1
+}
+
+/// Parts of a rank's own size in a call's size, by the first letters of its name: all ranks' of an all-gather and a
+/// reduce-scatter.
+fn parts(function: u64, ranks: u32) -> u64 {
+    const NAMES: [&[u8; 8]; 2] = [b"AllGathe", b"ReduceSc"];
+    let of_all = NAMES.iter().any(|name| function == u64::from_le_bytes(**name));
+    if of_all { u64::from(ranks.max(1)) } else { 1 }
 }
 
 /// Whether an operation has a root, by the first letters of its name.

@@ -12,12 +12,12 @@ use crate::names::{FOLDER, VARIABLE};
 pub(crate) enum Extent {
     /// Nothing.
     Off,
-    /// Calls, and the channels of their kernels but of most small ones that follow one another closely (`timing`).
+    /// Calls, and the channels of their kernels.
     Calls,
     /// Nothing, until RAS asks for events in the running job (NCCL 2.31 and newer).
     Standby,
-    /// Calls and the channels of all their kernels.
-    Every,
+    /// The same, but of small calls that follow one another closely few kernels (`timing`).
+    Sampled,
     /// The network's steps too.
     Full,
 }
@@ -32,19 +32,16 @@ impl Extent {
         let steps = if interface < 4 { 0 } else { kind::PROXY_OPERATION | kind::PROXY_STEP };
         match self {
             Self::Off | Self::Standby => 0,
-            Self::Calls | Self::Every => calls | kernels,
+            Self::Calls | Self::Sampled => calls | kernels,
             Self::Full => calls | kernels | steps,
         }
     }
 }
 
 impl Extent {
-    /// The mask whose small kernels are not all timed where they follow one another closely. None: all kernels are timed.
-    pub fn bounded(self, interface: u32) -> Option<u64> {
-        match self {
-            Self::Off | Self::Every | Self::Full => None,
-            Self::Calls | Self::Standby => Some(Self::Calls.mask(interface)),
-        }
+    /// The mask of which not all small kernels are timed. None: all are.
+    pub fn sampled(self, interface: u32) -> Option<u64> {
+        (self == Self::Sampled).then(|| self.mask(interface))
     }
 }
 
@@ -74,7 +71,7 @@ impl Setting {
             None | Some("on" | "1") => (Extent::Calls, None),
             Some("off" | "0") => (Extent::Off, None),
             Some("standby") => (Extent::Standby, None),
-            Some("every") => (Extent::Every, None),
+            Some("sampled") => (Extent::Sampled, None),
             Some("full") => (Extent::Full, None),
             Some(other) => (Extent::Calls, Some(other.to_owned())),
         };
@@ -158,8 +155,8 @@ mod tests {
     fn what_is_recorded() {
         let extent = |value| read(&[("BUSBW_WATCH", value)]).extent;
         assert_eq!(
-            [extent("off"), extent("full"), extent("every"), extent("standby"), extent("")],
-            [Extent::Off, Extent::Full, Extent::Every, Extent::Standby, Extent::Calls]
+            [extent("off"), extent("full"), extent("sampled"), extent("standby"), extent("")],
+            [Extent::Off, Extent::Full, Extent::Sampled, Extent::Standby, Extent::Calls]
         );
         let odd = read(&[("BUSBW_WATCH", "fully")]);
         assert_eq!((odd.extent, odd.unknown.as_deref()), (Extent::Calls, Some("fully")));

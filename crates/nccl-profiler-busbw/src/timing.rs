@@ -1,38 +1,39 @@
-//! Which calls' kernels are timed: all but most of those small ones that follow one another closely.
+//! Which calls' kernels are timed: all, or with `sampled` not most of those small ones that follow one another closely.
 //! Not what is recorded of a call (`recorder`), nor when a call has ended (`writer::settled`).
 //!
 //! NCCL times a kernel by an operation of its proxy for each channel, which the thread that launches the kernel hands over.
 //! Where small collectives follow one another that is a fifth to a half of their time (docs/data/h200x4-profiler.txt); of
-//! large ones it is nothing, and of small ones that come now and then too little to matter. NCCL reads what it is to time
-//! when a call is asked for, so that each call decides for the next one.
+//! large ones it is nothing. NCCL reads what it is to time when a call is asked for, so that each call decides for the next.
+//!
+//! What is timed may change between two calls of one thread alone. NCCL 2.28.9 takes a send and a receive of a group
+//! together, and does not expect that one of them is timed (`src/enqueue.cc`, `addP2pToPlan`): another thread must not
+//! change the mask while a group is asked for.
 
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use nccl_plugin_abi::profiler::kind;
 
-use crate::communicators::{Communicator, Communicators};
+use crate::communicators::Communicator;
 
-/// With each multiple of this of the wall clock kernels are timed again: on all ranks together, so that they time the same
-/// calls.
-pub(crate) const PERIOD: Duration = Duration::from_millis(250);
-/// A call of fewer bytes a rank is small: timing cost 1 % from 16 MiB on, 1 to 4 % at 2 MiB, 38 to 48 % at 256 KiB (four H100
-/// and four H200).
+/// With each multiple of this of the wall clock a run of timed calls begins.
+const PERIOD: Duration = Duration::from_millis(250);
+/// A call of fewer bytes is small: timing cost 1 % from 16 MiB on, 1 to 4 % at 2 MiB, 38 to 48 % at 256 KiB (all_reduce on
+/// four H100 and four H200).
 const SMALL_BYTES: u64 = 4 << 20;
 /// Two calls that are asked for within this, ns, follow one another closely. Timing costs 2 to 9 us: less than 1 % of it.
 const CLOSE: u64 = 1_000_000;
-/// Of small calls that follow one another closely those whose number is a multiple of this are timed, on all ranks the same.
-const ONE_IN: u64 = 64;
-/// NCCL reads its mask when a call is asked for and tells of the call when it is launched. So long after kernels are timed
-/// again a call may be told of that NCCL does not time, ns.
-const AFTER_ON: u64 = 50_000_000;
-/// So long after they are no longer timed a call may be told of that it does time, ns.
-const AFTER_OFF: u64 = 2_000_000;
+/// Small calls that are timed one after the other: who is late is seen from one call to the next.
+const RUN: u64 = 16;
+/// Such a run begins with each call whose number is a multiple of this: on all ranks with the same call.
+const ONE_RUN_IN: u64 = 1024;
+/// NCCL tells of a group's calls one after the other, and read its mask for all of them before. So long after a change a
+/// call may be told of that was asked for before it, ns.
+const GROUP: u64 = 2_000_000;
+/// Several threads launch calls.
+const SEVERAL: u64 = u64::MAX;
 
 /// Whether events of a call's kernel are to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub(crate) enum Kernel {
 /// A call that is launched.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Launched {
-    /// Bytes of a rank; `None` where NCCL does not say the type.
+    /// Bytes as nccl-tests counts them; `None` where NCCL does not say the type.
     pub bytes: Option<u64>,
     /// NCCL's number, the same on all ranks; none of a send or a receive.
     pub number: Option<u64>,
@@ -57,82 +58,101 @@ pub(crate) struct Launched {
 /// What was launched last, and when NCCL's mask was changed.
 #[derive(Debug)]
 pub(crate) struct Timing {
-    bounded: bool,
+    /// Whether small calls are sampled. Else every call is timed.
+    sampled: bool,
+    /// The thread that launches calls; 0: none has; [`SEVERAL`].
+    thread: AtomicU64,
     /// When the last call was launched, ns of the recorder, and in the lowest bit whether it was small; 0: there was none.
     last: AtomicU64,
+    /// A run is to begin with the next call.
+    due: AtomicBool,
+    /// Calls that are left of a run.
+    left: AtomicU64,
     /// When masks were changed last, ns of the recorder; 0: never.
     changed: AtomicU64,
-    /// Held while the writer changes masks: NCCL's library, in which they lie, may be unloaded once its communicators have
-    /// ended.
-    changing: Mutex<()>,
 }
 
 impl Timing {
-    /// Every call is timed where it is not `bounded`.
-    pub fn new(bounded: bool) -> Self {
+    /// Every call is timed where small ones are not `sampled`.
+    pub fn new(sampled: bool) -> Self {
         Self {
-            bounded,
+            sampled,
+            thread: AtomicU64::new(0),
             last: AtomicU64::new(0),
+            due: AtomicBool::new(false),
+            left: AtomicU64::new(0),
             changed: AtomicU64::new(0),
-            changing: Mutex::new(()),
         }
     }
 
     /// A call is launched: whether events of its kernel are to come. Asks NCCL for those of the next one, or for none.
     pub fn launched(&self, communicator: &Communicator, call: Launched, now: u64) -> Kernel {
         let on = communicator.mask() & kind::KERNEL_CHANNEL != 0;
-        let changed = self.changed.load(Ordering::Relaxed);
-        let since = now.saturating_sub(changed);
-        let kernel = match (on, changed) {
-            (true, 0) => Kernel::Told,
-            (false, 0) => Kernel::Untold,
-            (true, _) if since < AFTER_ON => Kernel::Perhaps,
+        let kernel = match (on, self.changed.load(Ordering::Relaxed)) {
+            (_, changed) if changed > 0 && now.saturating_sub(changed) < GROUP => Kernel::Perhaps,
             (true, _) => Kernel::Told,
-            (false, _) if since < AFTER_OFF => Kernel::Perhaps,
             (false, _) => Kernel::Untold,
         };
-        if self.bounded
+        if self.sampled
             && let Some(next) = self.times_next(call, now)
             && next != on
-            && communicator.time_kernels(next)
         {
             self.changed.store(now.max(1), Ordering::Relaxed);
+            communicator.time_kernels(next);
         }
         kernel
     }
 
     /// Whether the call after this one is timed; none where that stays as it is.
     fn times_next(&self, call: Launched, now: u64) -> Option<bool> {
+        if !self.is_one_thread() {
+            return Some(true);
+        }
         let small = call.bytes.is_some_and(|bytes| bytes < SMALL_BYTES);
         let before = self.last.swap(now << 1 | u64::from(small), Ordering::Relaxed);
-        if !small {
+        let is_first = |number: u64| number.wrapping_add(1).is_multiple_of(ONE_RUN_IN);
+        if call.number.is_some_and(is_first) || self.due.swap(false, Ordering::Relaxed) {
+            self.left.store(RUN, Ordering::Relaxed);
+        }
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
+        if !small || left > 0 {
             return Some(true);
         }
         let follows = before & 1 == 1 && now.saturating_sub(before >> 1) < CLOSE;
-        let is_drawn = |number: u64| number.wrapping_add(1).is_multiple_of(ONE_IN);
-        follows.then(|| call.number.is_some_and(is_drawn))
+        follows.then_some(false)
     }
 
-    /// A period begins: kernels are timed again.
-    pub fn renew(&self, communicators: &Communicators, now: u64) {
-        if !self.bounded {
-            return;
-        }
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut on = false;
-        for communicator in communicators.all().filter(|one| !one.ended()) {
-            on |= communicator.time_kernels(true);
-        }
-        if on {
-            self.changed.store(now.max(1), Ordering::Relaxed);
+    /// Whether no other thread ever launched a call.
+    fn is_one_thread(&self) -> bool {
+        let this = this_thread();
+        match self.thread.load(Ordering::Relaxed) {
+            0 => {
+                let first =
+                    self.thread.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed);
+                first.is_ok()
+            }
+            first if first == this => true,
+            _ => {
+                self.thread.store(SEVERAL, Ordering::Relaxed);
+                false
+            }
         }
     }
 
-    /// A communicator ends: afterwards the writer does not touch its mask.
-    pub fn ending<R>(&self, end: impl FnOnce() -> R) -> R {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        end()
+    /// A tick of the writer: a run begins with the next call where a period does, or where none was launched for a while.
+    pub fn tick(&self, period_begins: bool, now: u64) {
+        let last = self.last.load(Ordering::Relaxed) >> 1;
+        if self.sampled && (period_begins || now.saturating_sub(last) >= CLOSE) {
+            self.due.store(true, Ordering::Relaxed);
+        }
     }
+}
+
+/// A number of this thread, until it ends.
+fn this_thread() -> u64 {
+    thread_local!(static MARK: u8 = const { 0 });
+    MARK.with(|mark| std::ptr::from_ref(mark).addr() as u64)
 }
 
 /// How long until the wall clock is at a multiple of `step`; the number of the period that it is in now.
@@ -147,7 +167,10 @@ mod tests {
     use std::sync::atomic::AtomicI32;
 
     use super::*;
-    use crate::{communicators::Told, setting::Extent};
+    use crate::{
+        communicators::{Communicators, Told},
+        setting::Extent,
+    };
 
     const ASKED: u64 = kind::COLLECTIVE | kind::MESSAGE | kind::KERNEL_CHANNEL;
     const MS: u64 = 1_000_000;
@@ -172,17 +195,23 @@ mod tests {
     }
 
     #[test]
-    fn of_small_calls_in_a_row_one_in_64_is_timed() {
+    fn of_small_calls_in_a_row_16_in_1024_are_timed() {
         let (all, _) = process(ASKED as i32);
         let timing = Timing::new(true);
-        let timed: Vec<u64> = (0..1_000)
+        let timed: Vec<u64> = (0..2_000)
             .filter(|number| call(&timing, &all, *number, 8, MS + number * 11_000))
             .collect();
-        let drawn = (64..1_000).step_by(64);
-        assert_eq!(timed, [0, 1].into_iter().chain(drawn).collect::<Vec<_>>());
-        // A period begins: the next one, too.
-        timing.renew(&all, 20 * MS);
-        assert!(call(&timing, &all, 1_001, 8, 20 * MS));
+        assert_eq!(timed, [0, 1].into_iter().chain(1024..1040).collect::<Vec<_>>());
+        // A period begins: a run with the next call but one, whose mask was read.
+        timing.tick(true, 23 * MS);
+        let now = |number: u64| 23 * MS + (number - 2_000) * 11_000;
+        let timed: Vec<u64> =
+            (2_000..2_040).filter(|number| call(&timing, &all, *number, 8, now(*number))).collect();
+        assert_eq!(timed, (2_001..2_017).collect::<Vec<_>>());
+        // Nothing was launched for a while.
+        timing.tick(false, 90 * MS);
+        call(&timing, &all, 2_040, 8, 91 * MS);
+        assert!(call(&timing, &all, 2_041, 8, 91 * MS + 11_000));
     }
 
     #[test]
@@ -233,13 +262,28 @@ mod tests {
         assert_eq!(timing.launched(one, small, MS), Kernel::Told);
         assert_eq!(timing.launched(one, small, MS + 1_000), Kernel::Told);
         assert_ne!(mask.load(Ordering::Relaxed) as u64, ASKED);
-        // A group that was asked for before, and what comes later.
+        // Others of a group that was asked for before, and what comes later.
         assert_eq!(timing.launched(one, small, 2 * MS), Kernel::Perhaps);
         assert_eq!(timing.launched(one, small, 4 * MS), Kernel::Untold);
         assert_eq!(timing.launched(one, large, 5 * MS), Kernel::Untold);
         assert_eq!(mask.load(Ordering::Relaxed) as u64, ASKED);
-        assert_eq!(timing.launched(one, large, 15 * MS), Kernel::Perhaps);
-        assert_eq!(timing.launched(one, large, 56 * MS), Kernel::Told);
+        assert_eq!(timing.launched(one, large, 6 * MS), Kernel::Perhaps);
+        assert_eq!(timing.launched(one, large, 8 * MS), Kernel::Told);
+    }
+
+    #[test]
+    fn with_a_second_thread_every_call_is_timed() {
+        let (all, mask) = process(ASKED as i32);
+        let timing = Timing::new(true);
+        for number in 0..10 {
+            call(&timing, &all, number, 8, MS + number);
+        }
+        assert_ne!(mask.load(Ordering::Relaxed) as u64, ASKED);
+        std::thread::scope(|scope| {
+            scope.spawn(|| call(&timing, &all, 10, 8, MS + 10));
+        });
+        assert_eq!(mask.load(Ordering::Relaxed) as u64, ASKED);
+        assert!((11..30).all(|number| call(&timing, &all, number, 8, MS + number)));
     }
 
     #[test]
@@ -247,18 +291,12 @@ mod tests {
         for other in [0, (kind::COLLECTIVE | kind::PROXY_STEP) as i32] {
             let (all, mask) = process(other);
             let timing = Timing::new(true);
-            timing.renew(&all, MS);
+            timing.tick(true, MS);
             for number in 0..5_000 {
                 call(&timing, &all, number, 8, number);
             }
             assert_eq!(mask.load(Ordering::Relaxed), other);
         }
-        // Nor one of a communicator that ended, whose library may be gone.
-        let (all, mask) = process((ASKED & !kind::KERNEL_CHANNEL) as i32);
-        let timing = Timing::new(true);
-        timing.ending(|| all.end(all.get(0).unwrap()));
-        timing.renew(&all, MS);
-        assert_ne!(mask.load(Ordering::Relaxed) as u64, ASKED);
         let (all, mask) = process(ASKED as i32);
         let timing = Timing::new(false);
         for number in 0..5_000 {

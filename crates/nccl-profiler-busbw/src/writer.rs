@@ -207,10 +207,8 @@ fn run(output: Output, memory: &'static Memory, orders: &'static Orders) {
                 writer.woke_late(now.saturating_duration_since(due));
             }
             let (_, current) = until_next(TICK);
-            if current != period && memory.on() {
-                period = current;
-                writer.renew_timing();
-            }
+            writer.tick(current != period);
+            period = current;
             writer.collect();
             writer.introduce()?;
             match woken {

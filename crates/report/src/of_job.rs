@@ -191,8 +191,8 @@ fn untold(job: &Job, view: &View, time: &OverTime, classes: &[CallClass]) -> Vec
         said.push("No call has ended: there are no times and no lateness to show.".to_owned());
     } else if timed < calls {
         said.push(format!(
-            "Of {} of {} the time on the GPU is not known: calls came so often that timing all of them would have cost more than \
-             1 % of the time, or this NCCL does not give it.",
+            "Of {} of {} the time on the GPU is not known: small calls were sampled (BUSBW_WATCH=sampled), or this NCCL does not \
+             give it.",
             calls - timed,
             count(calls as u64, "call")
         ));

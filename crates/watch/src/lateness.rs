@@ -68,6 +68,8 @@ pub struct LateEntry {
 pub struct Lateness {
     /// Calls of which at least two ranks' times are known.
     pub calls: usize,
+    /// Those of which it is known what their last rank waited for before.
+    pub known: usize,
     /// The time in these calls, of each the longest of its ranks, ns.
     pub time: u64,
     /// By the place of the rank in [`crate::Group::members`].
@@ -97,8 +99,15 @@ pub fn lateness(job: &Job, of: &[Vec<Matched<'_>>]) -> Vec<Lateness> {
 fn of_group(job: &Job, at: usize, calls: &[Matched<'_>], waits: &Waits) -> Lateness {
     let group = &job.groups[at];
     let ranks = vec![Entries::default(); group.members.len()];
-    let mut found =
-        Lateness { calls: 0, time: 0, ranks, late: None, entries: Vec::new(), fewest: usize::MAX };
+    let mut found = Lateness {
+        calls: 0,
+        known: 0,
+        time: 0,
+        ranks,
+        late: None,
+        entries: Vec::new(),
+        fewest: usize::MAX,
+    };
     // When each rank last met the same others, by its own clock.
     let mut met: HashMap<(usize, Option<u32>), u64> = HashMap::new();
     for (place, call) in calls.iter().enumerate() {
@@ -123,6 +132,7 @@ fn of_group(job: &Job, at: usize, calls: &[Matched<'_>], waits: &Waits) -> Laten
         let (true, Some(since)) = (together, since) else { continue };
         let inherited = waits.between(group.members[order.last].peer, since, asked);
         let Some(inherited) = inherited else { continue };
+        found.known += 1;
         let by = (order.next - order.shortest).saturating_sub(inherited);
         if by > noise(call.entries.len(), order.shortest) {
             found.fewest = found.fewest.min(call.durations().count());

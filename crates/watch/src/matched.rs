@@ -19,8 +19,8 @@ pub struct Matched<'a> {
 }
 
 impl Matched<'_> {
-    /// The times on the GPU of its ranks, ns, by the place of the rank. None where one of them did not time it (where calls come
-    /// often only some are timed, and not the very same on all ranks): the shortest of the others need not be the shortest.
+    /// The times on the GPU of its ranks, ns, by the place of the rank. None where one of them did not time it (small
+    /// calls may be sampled): the shortest of the others need not be the shortest.
     pub fn durations(&self) -> impl Iterator<Item = (usize, u64)> {
         let timed = self.entries.iter().all(|(_, call)| call.duration.is_some());
         let entries = if timed { &self.entries[..] } else { &[] };

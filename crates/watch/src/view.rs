@@ -75,6 +75,9 @@ pub struct GroupView {
     pub missing: Vec<u32>,
     /// Calls of which at least two ranks' times are known.
     pub compared: usize,
+    /// Of these, calls from which lateness can be told.
+    #[serde(skip)]
+    known: usize,
     /// By operation and size.
     pub speeds: Vec<Speed>,
     /// The ranks, those that cost most first.
@@ -188,7 +191,7 @@ impl View {
             State::Hangs
         } else if wrong {
             State::Late
-        } else if self.groups.iter().all(|group| group.compared == 0) {
+        } else if self.groups.iter().all(|group| group.known == 0) {
             State::CannotTell
         } else {
             State::Fine
@@ -219,6 +222,7 @@ fn group_view(job: &Job, at: usize, calls: &[Matched<'_>], late: &Lateness) -> G
         ranks: group.ranks,
         missing: group.missing(),
         compared: late.calls,
+        known: late.known,
         speeds: speeds(group, calls),
         by_lateness,
     }

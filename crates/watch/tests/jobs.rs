@@ -5,7 +5,7 @@
 mod synthetic;
 
 use busbw_watch::{Job, Reason, State, View};
-use busbw_watch_file::{Line, WatchFile};
+use busbw_watch_file::{Call, Line, WatchFile};
 use synthetic::{Fault, Shape, job};
 
 const SMALL: Shape = Shape { tp: 2, pp: 2, dp: 4, steps: 30 };
@@ -48,22 +48,29 @@ fn the_straggler_is_named_and_its_victims_are_not() {
     }
 }
 
-/// As the profiler times calls that come often: those of a part of each quarter of a second, whose ends differ between ranks.
-fn in_windows(files: &mut [(String, WatchFile)]) -> (usize, usize) {
+/// As the profiler samples calls: 16 of the process in a row, from each on whose number is a multiple of 64 (1,024 there).
+fn in_runs(files: &mut [(String, WatchFile)]) -> (usize, usize) {
     let (mut timed, mut all) = (0, 0);
     for (_, file) in files {
-        let edge = u64::from(file.process.pid) % 5 * 1_000_000;
-        let began = file.process.began;
-        for line in &mut file.lines {
-            let Line::Calls(calls) = line else { continue };
-            for call in &mut calls.calls {
-                all += 1;
-                if (began + call.enqueued + edge) % 250_000_000 < 100_000_000 {
-                    timed += usize::from(call.duration.is_some());
-                } else {
-                    (call.started, call.duration) = (None, None);
-                }
+        let mut calls: Vec<&mut Call> = file
+            .lines
+            .iter_mut()
+            .filter_map(|line| match line {
+                Line::Calls(calls) => Some(&mut calls.calls),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        calls.sort_by_key(|call| call.enqueued);
+        let mut left = 0_u32;
+        for call in calls {
+            all += 1;
+            left = if call.sequence % 64 == 0 { 16 } else { left };
+            match left {
+                0 => (call.started, call.duration) = (None, None),
+                _ => timed += usize::from(call.duration.is_some()),
             }
+            left = left.saturating_sub(1);
         }
     }
     (timed, all)
@@ -76,8 +83,8 @@ fn where_some_calls_are_timed_the_straggler_is_named_and_nobody_else() {
         for fault in [Fault::None, Fault::Compute(1.5), Fault::Host(5_000_000)] {
             let straggler = seed as usize * 7 % 16;
             let mut files = job(shape, seed, straggler, fault);
-            let (timed, all) = in_windows(&mut files);
-            assert!((all / 4..all / 2).contains(&timed), "{timed} of {all}");
+            let (timed, all) = in_runs(&mut files);
+            assert!((all / 8..all / 2).contains(&timed), "{timed} of {all}");
             let job = Job::of(files).remove(0);
             let view = View::of(&job);
             let pids: Vec<u32> =

@@ -277,8 +277,8 @@ impl Conductor<'_> {
         self.lines.extend(pairs::lines(&first, second.as_ref()));
     }
 
-    /// Launches pairs until a launch is judged: what disturbs one may be over in the next. Its seconds are those of all of
-    /// them; also those of the last one alone.
+    /// Launches pairs until a launch is judged: what disturbs one may be over in the next. Returns the last launch, with the
+    /// seconds of all, and its own seconds.
     fn judged_pairs(&mut self, only: Option<Messages>) -> (PairsLaunch, f64) {
         let mut launch = self.stages.pairs(only, self.left_s());
         let (mut last_s, mut spent_s) = (launch.took_s, 0.0);

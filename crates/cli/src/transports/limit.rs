@@ -1,7 +1,7 @@
 //! What the hardware of the job's hosts allows over a transport: the best of what NCCL could run over it.
 //! Not the bounds themselves (`busbw_hardware::limits`), and not which algorithm ran.
 
-use busbw_core::{Collective, plan::MovedBy};
+use busbw_core::plan::MovedBy;
 use busbw_hardware::{
     limits::{self, Algorithm, Candidate, Inside, Memory, Possible, RankPlacement, candidates},
     machine::{Machine, NicKind, Nics},
@@ -39,9 +39,7 @@ fn one_way(host: &HostSurvey, here: &Here, ports: &[(String, u32)]) -> Result<f6
     }
     let of_alike = |nics: Nics| {
         let count = nics.count as f64;
-        let machine = Machine::of_ports("ports", Nics { count: 1, ..nics });
-        let pair = RankPlacement { memory: Memory::Host, ..RankPlacement::new(2, 1) };
-        let bound = limits::limit(&machine, Collective::SendRecv, Algorithm::Direct, &pair);
+        let bound = limits::one_way(Nics { count: 1, ..nics });
         let payload = bound.payload.as_ref().map(|payload| payload.busbw * count);
         payload.ok_or_else(|| format!("not known of this host: {}", bound.missing.join(", ")))
     };
@@ -185,6 +183,7 @@ fn limit(machine: &Machine, here: &Here, kind: &TransportKind) -> Result<f64, St
 mod tests {
     use std::collections::BTreeMap;
 
+    use busbw_core::Collective;
     use busbw_hardware::{
         machine::ready,
         topology::{Ends, Input, NetKind, PcieReading, recognise},

@@ -265,7 +265,11 @@ fn add_plugin(here: &mut Here, job: &Job<'_>, listed: &mut Listed) {
         }
         return;
     }
-    let is_set = std::env::var_os(NET_PLUGIN).is_some() || listed.contains_key(NET_PLUGIN);
+    if let Some(values) = listed.get(NET_PLUGIN) {
+        here.busbw_net |= values.iter().flatten().any(|value| value.contains(here::BUSBW));
+        return;
+    }
+    let is_set = std::env::var_os(NET_PLUGIN).is_some();
     if here.nccl.is_none() || !here.sockets || is_set || job.placement().is_some() {
         return;
     }

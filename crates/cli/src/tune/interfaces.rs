@@ -26,7 +26,9 @@ pub(super) fn look(
 ) -> Result<Option<(Part, Vec<Finding>)>> {
     let over_busbw = first.iter().any(|record| !record.paths.is_empty());
     let is_alone = over_busbw && of_records(first).is_none();
-    if !here.busbw_net || !job.is_elsewhere() || is_alone {
+    // NCCL's own sockets join the ranks: which interfaces busbw's plugin would use is not known.
+    let is_nccls = !over_busbw && !here.net_backend;
+    if !here.busbw_net || !job.is_elsewhere() || is_alone || is_nccls {
         return Ok(None);
     }
     let mut look = Look { job, plugin: Vec::new() };

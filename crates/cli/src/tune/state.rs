@@ -147,7 +147,7 @@ impl State {
             parts: self.parts.clone(),
             before: self.before.clone(),
             variables_left_out: self.variables_left_out.clone(),
-            rungs_left_out: self.rungs_left_out.clone(),
+            rungs_left_out: [self.search.idle(), self.rungs_left_out.clone()].concat(),
             outcome: self.search.outcome(),
             by_call: self.by_call.as_ref().and_then(Search::outcome),
             tuner_file: self.tuner_file.lines().map(str::to_owned).collect(),

@@ -131,7 +131,7 @@ fn before(job: &Job) -> Result<u64, String> {
 fn mask(peer: &Peer) -> u64 {
     let newest = peer.heartbeats.iter().rev().find_map(|beat| beat.mask);
     match newest.unwrap_or(peer.process.mask) {
-        // Kernels are timed in a part of the time only where calls come often.
+        // Of a process that samples: few small kernels are timed.
         part if part | kind::KERNEL_CHANNEL == CALLS => CALLS,
         mask => mask,
     }

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::algorithm::Algorithm;
 use super::loads::{self, Site};
-use super::placement::RankPlacement;
+use super::placement::{Memory, RankPlacement};
 use super::resource::{self, Capacity, Fabric, Resource};
 use super::traffic::{self, Crossing, Ranks};
-use crate::machine::Machine;
+use crate::machine::{Machine, Nics};
 use busbw_core::Collective;
 use busbw_core::alltoallv::Traffic;
 
@@ -132,6 +132,12 @@ pub fn limit(
     build(machine, collective, algorithm, placement, |ranks| {
         traffic::crossing(collective, algorithm, ranks)
     })
+}
+
+/// What one rank of one host can send to one of another, from the host's memory over these NICs, one way.
+pub fn one_way(nics: Nics) -> Limit {
+    let pair = RankPlacement { memory: Memory::Host, ..RankPlacement::new(2, 1) };
+    limit(&Machine::of_ports("ports", nics), Collective::SendRecv, Algorithm::Direct, &pair)
 }
 
 /// The limit of alltoallv with a known traffic matrix; `size` is the requested size, bytes.

@@ -104,9 +104,9 @@ impl Writer {
         self.late = self.late.max(by.as_nanos() as u64);
     }
 
-    /// A period of timing begins.
-    pub fn renew_timing(&self) {
-        self.memory.timing.renew(&self.memory.communicators, self.memory.now());
+    /// Another time round; a period of timing may begin with it.
+    pub fn tick(&self, period_begins: bool) {
+        self.memory.timing.tick(period_begins, self.memory.now());
     }
 
     /// Whether lines should be written now.

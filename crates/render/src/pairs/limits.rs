@@ -73,9 +73,9 @@ pub(super) fn lines(matrix: &Pairs, hosts: &[&str], ports: &[VerbsFacts]) -> Str
 /// Every measured direction between ports that no other rank uses: pairs that are measured at once share a port.
 fn held(matrix: &Pairs, hosts: &[&str], ports: &[VerbsFacts]) -> Vec<Held> {
     let place = |port: &VerbsFacts| (hosts.get(port.rank).copied(), port.device.clone(), port.port);
-    let is_shared =
-        |port: &VerbsFacts| ports.iter().filter(|other| place(other) == place(port)).count() > 1;
-    let own = ports.iter().filter(|port| !is_shared(port));
+    let mut ranks_on = BTreeMap::new();
+    ports.iter().for_each(|port| *ranks_on.entry(place(port)).or_insert(0) += 1);
+    let own = ports.iter().filter(|port| ranks_on.get(&place(port)) == Some(&1));
     let limits: BTreeMap<usize, f64> =
         own.filter_map(|port| Some((port.rank, port.limit?))).collect();
     let mut held = Vec::new();

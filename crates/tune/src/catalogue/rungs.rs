@@ -127,7 +127,7 @@ mod tests {
         let (space, waived) = space(&here, &BTreeMap::new(), &BTreeMap::new()).unwrap();
         let (rungs, waived) = rungs(&space, &waived);
         let names: Vec<&str> = rungs.iter().map(|rung| rung.name.as_str()).collect();
-        assert_eq!(names, ["socket threads", "channels", "buffer size"]);
+        assert_eq!(names, ["socket threads", "rails", "channels", "buffer size"]);
         let reason = |name: &str| &waived.iter().find(|one| one.name == name).unwrap().reason;
         assert!(reason("queue pairs").contains("rdma"));
         assert!(reason("traffic class").contains("rdma"));

@@ -174,7 +174,7 @@ fn what_nccls_sockets_read_is_not_tried_with_the_plugin() {
         let set: Vec<String> = space.environment(&point).into_iter().map(|one| one.name).collect();
         assert!(set.contains(&expected.to_owned()) && set.len() == 2, "{set:?}");
     }
-    // With one network device a node has no rails.
-    let reason = &waived.iter().find(|one| one.name == "NCCL_PXN_DISABLE").unwrap().reason;
+    // With one network device rings cannot change it.
+    let reason = &waived.iter().find(|one| one.name == "NCCL_CROSS_NIC").unwrap().reason;
     assert!(reason.ends_with("several network devices a node"), "{reason}");
 }

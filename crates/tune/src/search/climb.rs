@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Phase, Search, SearchError, Strategy, finals};
 use crate::{
+    catalogue::Waived,
     compared::{Compared, MIN_GAIN},
     objective::Goal,
     space::{Assignment, Point, Space},
@@ -27,6 +28,9 @@ const LOOKS: usize = 2;
 const PROMISE: f64 = 0.01;
 /// A step is kept where the interval decides: this p-value belongs to it, and the looks share it (Bonferroni).
 const KEEPS_BELOW: f64 = 0.05 / LOOKS as f64;
+
+/// Why a rung without a side of its own is not climbed.
+const IDLE: &str = "it changes nothing of what was kept before it";
 
 /// A rung of the ladder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +99,9 @@ pub(super) struct Climb {
     climbed: Vec<Climbed>,
     /// Rungs for which the budget had no launches.
     unreached: Vec<String>,
+    /// Rungs that change nothing of what was kept before them.
+    #[serde(default)]
+    idle: Vec<String>,
 }
 
 /// Whether each rung sets what the space has.
@@ -129,6 +136,14 @@ impl Search {
         self.climb.as_ref().map_or(&[], |climb| &climb.climbed)
     }
 
+    /// The rungs that changed nothing of what was kept before them.
+    #[must_use]
+    pub fn idle(&self) -> Vec<Waived> {
+        let idle = self.climb.iter().flat_map(|climb| &climb.idle);
+        let waived = |name: &String| Waived { name: name.clone(), reason: IDLE.to_owned() };
+        idle.map(waived).collect()
+    }
+
     /// The rungs for which the budget had no launches.
     #[must_use]
     pub fn unreached(&self) -> &[String] {
@@ -159,6 +174,7 @@ impl Search {
             chosen: 0,
             climbed: Vec::new(),
             unreached: Vec::new(),
+            idle: Vec::new(),
         });
         self.climb_from(0);
     }
@@ -174,6 +190,7 @@ impl Search {
         for (number, one) in rungs.iter().enumerate().skip(rung) {
             let (sides, sets) = self.sides_of(one, &kept);
             if sides.len() < 2 {
+                climb.idle.push(one.name.clone());
                 continue;
             }
             let left = self.trials_left().saturating_sub(2 * LAUNCHES + 2 * finals::MIN_LAUNCHES);

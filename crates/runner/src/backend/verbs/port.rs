@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use busbw_core::{
-    Benchmark, Collective,
+    Benchmark,
     exit::Exit,
     plan::{Connection, Plan, Verb, VerbsOptions},
     record::{Slot, VerbsFacts},
 };
 use busbw_hardware::{
-    limits::{self, Algorithm, Memory, RankPlacement},
-    machine::{Machine, NicKind, Nics},
+    limits,
+    machine::{NicKind, Nics},
 };
 use busbw_host::machine::{self, AddressKind, Choice, Root};
 use busbw_verbs::{Address, Device, Limits, Link, LinkLayer, Port, VerbsError};
@@ -115,10 +115,7 @@ impl OpenPort {
         };
         let (rate, slot) = (self.choice.gbps, self.choice.slot);
         let nics = Nics { count: 1, rate, kind, mtu: Some(mtu), slot, sharing: 1 };
-        let pair = RankPlacement { memory: Memory::Host, ..RankPlacement::new(2, 1) };
-        let machine = Machine::of_ports("two ports", nics);
-        let limit = limits::limit(&machine, Collective::SendRecv, Algorithm::Direct, &pair);
-        Some(limit.payload?.busbw)
+        Some(limits::one_way(nics).payload?.busbw)
     }
 
     /// As the record has it.
