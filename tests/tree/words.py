@@ -16,7 +16,7 @@ EXEMPT = re.compile(
     r"^(GLOSSARY\.md$|tests/tree/words\.(txt|py)$|fuzz/corpus/|.*\.(lock|snap|ptx|xml)$|.*/assets/charts\.js$)"
 )
 # Visitor is a pattern's name, and serde's.
-VISITOR = re.compile(r"^crates/(core/src/pattern|ffi/kernels)/|^crates/logs/src/(import/wrapped|flight_recorder|flight_recorder/pickle)\.rs$")
+VISITOR = re.compile(r"^crates/(core/src/pattern|ffi/kernels)/|^crates/logs/src/(import/wrapped|flight_recorder|flight_recorder/pickle|flight_recorder/pickle/values)\.rs$")
 # A key of older files that readers still take, and the documents that say so.
 OLD_KEY = re.compile(r'alias = "|`culprit[^`]*`')
 PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")

@@ -133,6 +133,10 @@ impl State {
         let history = of(&self.search);
         let all = history.iter().chain(&history_by_call).chain(&history_with_file);
         let took_s = all.map(|one| one.took_s).sum();
+        let idle = self.search.idle().iter().map(|name| Waived {
+            name: name.clone(),
+            reason: "it changes nothing of what was kept before it".to_owned(),
+        });
         Tuned {
             tune_schema: SCHEMA,
             busbw: self.busbw.clone(),
@@ -147,7 +151,7 @@ impl State {
             parts: self.parts.clone(),
             before: self.before.clone(),
             variables_left_out: self.variables_left_out.clone(),
-            rungs_left_out: [self.search.idle(), self.rungs_left_out.clone()].concat(),
+            rungs_left_out: idle.chain(self.rungs_left_out.iter().cloned()).collect(),
             outcome: self.search.outcome(),
             by_call: self.by_call.as_ref().and_then(Search::outcome),
             tuner_file: self.tuner_file.lines().map(str::to_owned).collect(),

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Phase, Search, SearchError, Strategy, finals};
 use crate::{
-    catalogue::Waived,
     compared::{Compared, MIN_GAIN},
     objective::Goal,
     space::{Assignment, Point, Space},
@@ -28,9 +27,6 @@ const LOOKS: usize = 2;
 const PROMISE: f64 = 0.01;
 /// A step is kept where the interval decides: this p-value belongs to it, and the looks share it (Bonferroni).
 const KEEPS_BELOW: f64 = 0.05 / LOOKS as f64;
-
-/// Why a rung without a side of its own is not climbed.
-const IDLE: &str = "it changes nothing of what was kept before it";
 
 /// A rung of the ladder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,10 +134,8 @@ impl Search {
 
     /// The rungs that changed nothing of what was kept before them.
     #[must_use]
-    pub fn idle(&self) -> Vec<Waived> {
-        let idle = self.climb.iter().flat_map(|climb| &climb.idle);
-        let waived = |name: &String| Waived { name: name.clone(), reason: IDLE.to_owned() };
-        idle.map(waived).collect()
+    pub fn idle(&self) -> &[String] {
+        self.climb.as_ref().map_or(&[], |climb| &climb.idle)
     }
 
     /// The rungs for which the budget had no launches.
