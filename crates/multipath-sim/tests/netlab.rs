@@ -73,10 +73,6 @@ fn simulated(row: &Row, seed: u64) -> f64 {
     if row["fault"] == "loss" {
         bed.change(link - 1, Change::Loss(number(row, "fault_value")));
     }
-    if row["fault"] == "slow" {
-        let rate = all[link - 1].0 as f64 / number(row, "fault_value");
-        bed.change(link - 1, Change::Rate(rate as u64));
-    }
     let label = |link: &str| Label::Link(link.parse::<usize>().unwrap() - 1);
     let pairs: Vec<usize> = row["data_links"]
         .split(';')
@@ -97,6 +93,7 @@ fn simulated(row: &Row, seed: u64) -> f64 {
     let fault = match &row["fault"][..] {
         "blackhole" => Some((Change::Blackhole(true), Change::Blackhole(false))),
         "down" => Some((Change::Up(false), Change::Up(true))),
+        // The links of the table have a slow one's own rate.
         "none" | "loss" | "slow" => None,
         other => panic!("{other}"),
     };
