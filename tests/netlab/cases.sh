@@ -5,7 +5,7 @@ usage() {
   cat <<'END'
 tests/netlab/cases.sh [option...] >TABLE     # needs root, and python3
 
-  --cases WHICH         named: the six of tests/netlab/draw.py; random: 20 that are drawn from seeds; both (default);
+  --cases WHICH         named: those of tests/netlab/draw.py; random: 20 that are drawn from seeds; both (default);
                         or names and seeds, with commas between
   --seed FIRST          the first seed (0); each case has its own, the next one
   --random COUNT        how many cases are drawn (20)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Cases of tests/netlab/cases.sh, one a line: the six named ones (no argument), or one drawn from each seed (FIRST COUNT).
+"""Cases of tests/netlab/cases.sh, one a line: the named ones (no argument), or one drawn from each seed (FIRST COUNT).
 
 Not how they are run. A line has tabs between its fields, which are FIELDS.
 """
@@ -17,8 +17,9 @@ NAMED = [
     f"even|{EVEN}|128|-|none|-|-|-|-|1048576|8|1|1|4|9000|on",
     "quarter|250:8,1000:8,1000:8,1000:8|128|-|none|-|-|-|-|1048576|8|1|1|4|9000|on",
     f"loss|{EVEN}|128|-|loss|1|0.01|-|-|1048576|8|1|1|4|9000|off",
-    # The same, of as many packets as two processors move.
+    # The same, and seed 0 below, at a quarter and a third of the rates: as many packets as two processors move.
     "slow-loss|250:8,250:8,250:8,250:8|32|-|loss|1|0.01|-|-|1048576|8|1|1|4|9000|off",
+    "slow-0|71:12,82:11,42:10,10:16,29:8|16|-|loss|5|0.004|-|-|262144|8|1|2|5|1500|off",
     f"blackhole|{EVEN}|128|-|blackhole|1|-|1|4|1048576|8|1|1|7|9000|on",
     f"down|{EVEN}|128|-|down|2|-|1|4|1048576|8|1|1|7|9000|on",
     f"incast|{EVEN}|128|1000:8|none|-|-|-|-|1048576|8|4|1|4|9000|on",
