@@ -45,6 +45,14 @@ pub(crate) fn element_bytes(datatype: &[u8]) -> Option<u64> {
     }
 }
 
+/// How many times a rank's own bytes a call's size has, by the first word of its packed name: all ranks' of an all-gather and
+/// a reduce-scatter. 0: how many ranks there are is not said.
+pub(crate) fn parts(function: u64, ranks: u32) -> u64 {
+    const NAMES: [&[u8; 8]; 2] = [b"AllGathe", b"ReduceSc"];
+    let of_all = NAMES.iter().any(|name| function == u64::from_le_bytes(**name));
+    if of_all { u64::from(ranks) } else { 1 }
+}
+
 /// A string of NCCL's; empty where there is none.
 ///
 /// # Safety

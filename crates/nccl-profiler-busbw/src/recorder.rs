@@ -14,7 +14,7 @@ use nccl_plugin_abi::Logger;
 
 use crate::{
     communicators::{Communicator, Told, place},
-    event::{Call, Said, packed, text},
+    event::{Call, Said, packed, parts, text},
     folder,
     handle::{Handle, Of},
     log,
@@ -238,7 +238,7 @@ impl Recorder {
             Kernel::Untold
         } else {
             let parts = parts(function[0], communicator.told.ranks);
-            let bytes = call.bytes().map(|bytes| bytes.saturating_mul(parts));
+            let bytes = call.bytes().map(|bytes| bytes.saturating_mul(parts.max(1)));
             let launched = Launched { bytes, number: call.sequence };
             self.memory.timing.launched(communicator, launched, now)
         };
@@ -388,14 +388,6 @@ fn said_by_call(said: &Said) -> (String, String) {
 fn switch_reduces(algorithm: u64, nodes: u32) -> bool {
     algorithm == u64::from_le_bytes(*b"COLLNET_")
         || algorithm == u64::from_le_bytes(*b"NVLS\0\0\0\0") && nodes != 1
-}
-
-/// Parts of a rank's own size in a call's size, by the first letters of its name: all ranks' of an all-gather and a
-/// reduce-scatter.
-fn parts(function: u64, ranks: u32) -> u64 {
-    const NAMES: [&[u8; 8]; 2] = [b"AllGathe", b"ReduceSc"];
-    let of_all = NAMES.iter().any(|name| function == u64::from_le_bytes(**name));
-    if of_all { u64::from(ranks.max(1)) } else { 1 }
 }
 
 /// Whether an operation has a root, by the first letters of its name.

@@ -144,8 +144,8 @@ pub struct Heartbeat {
     pub dropped_calls: u64,
     /// Steps of the network so far for which there was no room.
     pub dropped_steps: u64,
-    /// Kinds of events that NCCL is asked for now, its bits: RAS may have changed them, and so does a
-    /// process that samples small calls. None: no communicator is there, or the plugin is older.
+    /// Kinds of events that NCCL is asked for now, its bits: RAS may have changed them, and a process
+    /// that samples small calls changes them itself. None: no communicator is there, or the plugin is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<u64>,
 }

@@ -101,20 +101,19 @@ pub(super) fn lines(first: &PairsLaunch, second: Option<&PairsLaunch>) -> Vec<Ch
 fn named(look: &Look, second: Option<&PairsLaunch>) -> Vec<CheckLine> {
     let sentences = look.verdict.findings(&look.labels);
     let again = second.map(|launch| &launch.outcome);
-    let other = again.and_then(|outcome| outcome.as_ref().ok()).map(|looks| {
-        let same = looks.iter().filter(|other| other.test == look.test);
-        same.flat_map(|other| &other.verdict.slow).collect::<Vec<&SlowSubject>>()
+    let same = again
+        .and_then(|outcome| outcome.as_ref().ok())
+        .map(|looks| looks.iter().filter(|other| other.test == look.test).collect::<Vec<&Look>>());
+    let other = same.as_ref().map(|looks| {
+        looks.iter().flat_map(|other| &other.verdict.slow).collect::<Vec<&SlowSubject>>()
     });
     // Whether the second launch could not judge this test, or the subject's class in it.
     let is_unjudged = |slow: &SlowSubject| {
-        let looks = again.and_then(|outcome| outcome.as_ref().ok());
-        let same = looks.into_iter().flatten().filter(|other| other.test == look.test);
-        same.flat_map(|other| &other.verdict.unjudged).any(|open| {
+        same.iter().flatten().flat_map(|other| &other.verdict.unjudged).any(|open| {
             open.why == Why::Disturbed && slow.class.as_ref().is_none_or(|of| *of == open.class)
         })
     };
     let line = |(slow, finding): (&SlowSubject, busbw_core::finding::Finding)| {
-        let unjudged = is_unjudged(slow);
         let text = format!("{}: {}", look.test.name(), finding.cause);
         let line = match (&other, &again) {
             // Two ranks have two cells, and other work on the one host shows as one that is slow.
@@ -131,7 +130,7 @@ fn named(look: &Look, second: Option<&PairsLaunch>) -> Vec<CheckLine> {
             (Some(others), _) if others.iter().any(|other| is_same(look, slow, other)) => {
                 CheckLine::fault(Check::Pairs, 2, format!("{text}; a second launch names it, too"))
             }
-            (Some(_), _) if unjudged => {
+            (Some(_), _) if is_unjudged(slow) => {
                 let text = format!(
                     "{text}; the second launch was disturbed, and nothing can be said of it"
                 );

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use busbw_watch_file::{Call, Calls, Class, Line, Totals};
 
 use crate::{
-    event::{element_bytes, unpacked},
+    event::{element_bytes, parts, unpacked},
     memory::flag,
     slots::ClassWords,
 };
@@ -53,7 +53,7 @@ pub(super) fn class(words: &ClassWords, ranks: u32) -> Class {
     let flags = head >> 40 & 0xff;
     let operation = unpacked(&words[2..4]);
     let datatype = unpacked(&words[4..6]);
-    let size = size(&operation, count, &datatype, ranks);
+    let size = size(words[2], count, &datatype, ranks);
     let other = |which: u64| (flags & which != 0).then_some(head as u32);
     Class {
         communicator: (head >> 48) as u32,
@@ -70,13 +70,9 @@ pub(super) fn class(words: &ClassWords, ranks: u32) -> Class {
 }
 
 /// Bytes of a message as nccl-tests counts them (`size` of its table). 0: not known.
-fn size(operation: &str, count: u64, datatype: &str, ranks: u32) -> u64 {
+fn size(function: u64, count: u64, datatype: &str, ranks: u32) -> u64 {
     let element = element_bytes(datatype.as_bytes()).unwrap_or(0);
-    let parts = match operation {
-        "AllGather" | "ReduceScatter" => u64::from(ranks),
-        _ => 1,
-    };
-    count.saturating_mul(element).saturating_mul(parts)
+    count.saturating_mul(element).saturating_mul(parts(function, ranks))
 }
 
 /// What ended.
