@@ -25,6 +25,8 @@ const MIN_STAGE_S: f64 = 2.0;
 const SURVEY_SHARE: f64 = 0.4;
 /// What launches of the collective beyond the second may take, as a share of the time: pairs come after them.
 const COLLECTIVE_SHARE: f64 = 0.4;
+/// Launches of pairs that are judged: of three, two decide.
+const MAX_JUDGED: usize = 3;
 /// Launches of pairs until one is judged: of a disturbed one nothing can be said.
 const MAX_DISTURBED: usize = 3;
 /// How much longer than the last launch the next one may take.
@@ -257,7 +259,7 @@ impl Conductor<'_> {
         launches
     }
 
-    /// Measures pairs, and once more where somebody is named.
+    /// Measures pairs, once more where somebody is named, and a third time where those two disagree.
     fn pairs(&mut self, why: Option<&'static str>) {
         if why.is_none() && self.asked.within_s < AMPLE_TIME_S {
             let text = format!(
@@ -269,12 +271,19 @@ impl Conductor<'_> {
         if !self.has_time(0.0) {
             return self.say(Check::Pairs, Verdict::CannotTell, "there was no time left for pairs");
         }
-        let (first, last_s) = self.judged_pairs(None);
-        let failed = matches!(first.outcome, Err(Failure::Job { .. }));
+        let (first, mut last_s) = self.judged_pairs(None);
+        let only = first.only_suspect();
+        let mut launches = vec![first];
         // Without a margin: a launch that is cut off tells no less than none.
-        let again = (first.suspects() || failed) && self.has_time(last_s / MARGIN);
-        let second = again.then(|| self.judged_pairs(first.only_suspect()).0);
-        self.lines.extend(pairs::lines(&first, second.as_ref()));
+        while launches.len() < MAX_JUDGED
+            && pairs::is_open(&launches)
+            && self.has_time(last_s / MARGIN)
+        {
+            let (launch, took_s) = self.judged_pairs(only);
+            last_s = took_s;
+            launches.push(launch);
+        }
+        self.lines.extend(pairs::lines(&launches));
     }
 
     /// Launches pairs until a launch is judged: what disturbs one may be over in the next. Returns the last launch, with the

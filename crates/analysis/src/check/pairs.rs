@@ -1,4 +1,4 @@
-//! From launches of `busbw pairs` to lines: a subject that two launches name is at fault.
+//! From launches of `busbw pairs` to lines: a subject that two of them name is at fault.
 //! Not the verdict on one launch (`busbw_core::pairs`).
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use busbw_core::{
 
 use super::{
     collective::Failure,
-    report::{Check, CheckLine, Figure, Subject, Verdict},
+    report::{Check, CheckLine, Figure, Subject, TWICE, Verdict},
 };
 
 /// One launch of pairs.
@@ -66,9 +66,25 @@ impl PairsLaunch {
     }
 }
 
-/// The lines of one launch, and of a second one where the first names somebody.
-pub(super) fn lines(first: &PairsLaunch, second: Option<&PairsLaunch>) -> Vec<CheckLine> {
-    let took_s = first.took_s + second.map_or(0.0, |launch| launch.took_s);
+/// Whether one more launch may decide: the first failed, or names somebody whom no other has named.
+pub(super) fn is_open(launches: &[PairsLaunch]) -> bool {
+    let Some((first, later)) = launches.split_first() else { return false };
+    match &first.outcome {
+        Err(Failure::Job { .. }) => later.is_empty(),
+        Err(Failure::Tool(_)) => false,
+        Ok(_) => {
+            let is_judged = |launch: &PairsLaunch| launch.outcome.is_ok() && !launch.is_disturbed();
+            first.suspects()
+                && later.iter().all(is_judged)
+                && lines(launches).iter().all(|line| line.measured < TWICE)
+        }
+    }
+}
+
+/// The lines of a launch, and of later ones where it names somebody: of three launches, two decide.
+pub(super) fn lines(launches: &[PairsLaunch]) -> Vec<CheckLine> {
+    let took_s = launches.iter().map(|launch| launch.took_s).sum();
+    let Some((first, later)) = launches.split_first() else { return Vec::new() };
     let looks = match &first.outcome {
         Ok(looks) => looks,
         Err(Failure::Tool(why)) => {
@@ -79,7 +95,7 @@ pub(super) fn lines(first: &PairsLaunch, second: Option<&PairsLaunch>) -> Vec<Ch
         }
         Err(Failure::Job { text, who }) => {
             let subject = who.as_ref().map(|who| Subject::host(&who.host));
-            let again = second.is_some_and(|launch| {
+            let again = later.iter().any(|launch| {
                 matches!(&launch.outcome, Err(Failure::Job { who: other, .. })
                     if other.as_ref().map(|w| &w.host) == who.as_ref().map(|w| &w.host))
             });
@@ -87,7 +103,16 @@ pub(super) fn lines(first: &PairsLaunch, second: Option<&PairsLaunch>) -> Vec<Ch
             return vec![CheckLine { took_s, ..line.of(subject) }];
         }
     };
-    let mut lines: Vec<CheckLine> = looks.iter().flat_map(|look| named(look, second)).collect();
+    let mut lines: Vec<CheckLine> = looks.iter().flat_map(|look| named(look, later)).collect();
+    // Whom the first launch does not name, and two later ones do.
+    for (at, launch) in later.iter().enumerate() {
+        let looks = launch.outcome.iter().flatten();
+        let found = looks.flat_map(|look| named(look, &later[at + 1..]));
+        let found: Vec<CheckLine> = found.filter(|line| line.measured >= TWICE).collect();
+        let is_new = |line: &CheckLine| lines.iter().all(|known| known.subject != line.subject);
+        let found: Vec<CheckLine> = found.into_iter().filter(is_new).collect();
+        lines.extend(found);
+    }
     if lines.is_empty() {
         lines.push(nobody(looks));
     }
@@ -97,64 +122,106 @@ pub(super) fn lines(first: &PairsLaunch, second: Option<&PairsLaunch>) -> Vec<Ch
     lines
 }
 
-/// The lines of the subjects that a matrix names.
-fn named(look: &Look, second: Option<&PairsLaunch>) -> Vec<CheckLine> {
-    let sentences = look.verdict.findings(&look.labels);
-    let again = second.map(|launch| &launch.outcome);
-    let same = again
-        .and_then(|outcome| outcome.as_ref().ok())
-        .map(|looks| looks.iter().filter(|other| other.test == look.test).collect::<Vec<&Look>>());
-    let other = same.as_ref().map(|looks| {
-        looks.iter().flat_map(|other| &other.verdict.slow).collect::<Vec<&SlowSubject>>()
-    });
-    // Whether the second launch could not judge this test, or the subject's class in it.
-    let is_unjudged = |slow: &SlowSubject| {
-        same.iter().flatten().flat_map(|other| &other.verdict.unjudged).any(|open| {
-            open.why == Why::Disturbed && slow.class.as_ref().is_none_or(|of| *of == open.class)
-        })
+/// What a later launch says of a subject.
+enum Again {
+    /// It names it, too.
+    Same,
+    /// It names none but these.
+    Others(Vec<String>),
+    /// It was disturbed, and could not judge the test, or the subject's class in it.
+    Disturbed,
+    /// It failed.
+    Failed(String),
+}
+
+fn again(look: &Look, slow: &SlowSubject, launch: &PairsLaunch) -> Again {
+    let looks = match &launch.outcome {
+        Ok(looks) => looks.iter().filter(|other| other.test == look.test).collect::<Vec<&Look>>(),
+        Err(Failure::Tool(why) | Failure::Job { text: why, .. }) => {
+            return Again::Failed(why.clone());
+        }
     };
+    let named: Vec<&SlowSubject> = looks.iter().flat_map(|other| &other.verdict.slow).collect();
+    if named.iter().any(|other| is_same(look, slow, other)) {
+        return Again::Same;
+    }
+    let mut unjudged = looks.iter().flat_map(|other| &other.verdict.unjudged);
+    let is_unjudged = unjudged.any(|open| {
+        open.why == Why::Disturbed && slow.class.as_ref().is_none_or(|of| *of == open.class)
+    });
+    match is_unjudged {
+        true => Again::Disturbed,
+        false => {
+            let name = |other: &&SlowSubject| subject(other.subject, look).to_string();
+            Again::Others(named.iter().map(name).collect())
+        }
+    }
+}
+
+/// The lines of the subjects that a matrix names.
+fn named(look: &Look, later: &[PairsLaunch]) -> Vec<CheckLine> {
+    let sentences = look.verdict.findings(&look.labels);
     let line = |(slow, finding): (&SlowSubject, busbw_core::finding::Finding)| {
-        let text = format!("{}: {}", look.test.name(), finding.cause);
-        let line = match (&other, &again) {
-            // Two ranks have two cells, and other work on the one host shows as one that is slow.
-            (Some(others), _)
-                if look.labels.len() < 3
-                    && others.iter().any(|other| is_same(look, slow, other)) =>
-            {
-                let text = format!(
-                    "{text}; a second launch names it, too, but two ranks have nothing else to be held against: check three or more"
-                );
-                let line = CheckLine::new(Check::Pairs, Verdict::CannotTell, text);
-                CheckLine { measured: 2, ..line }
-            }
-            (Some(others), _) if others.iter().any(|other| is_same(look, slow, other)) => {
-                CheckLine::fault(Check::Pairs, 2, format!("{text}; a second launch names it, too"))
-            }
-            (Some(_), _) if is_unjudged(slow) => {
-                let text = format!(
-                    "{text}; the second launch was disturbed, and nothing can be said of it"
-                );
-                let line = CheckLine::new(Check::Pairs, Verdict::CannotTell, text);
-                CheckLine { measured: 1, ..line }
-            }
-            (Some(_), _) => {
-                let text = format!("{text}; a second launch did not find it");
-                CheckLine { measured: 1, ..CheckLine::new(Check::Pairs, Verdict::Pass, text) }
-            }
-            (None, Some(Err(Failure::Tool(why) | Failure::Job { text: why, .. }))) => {
-                CheckLine::fault(Check::Pairs, 1, format!("{text}; a second launch failed: {why}"))
-            }
-            (None, _) => CheckLine::fault(
-                Check::Pairs,
-                1,
-                format!("{text}; there was no time to measure it again"),
-            ),
-        };
-        line.of(Some(subject(slow.subject, look)))
+        let said: Vec<Again> = later.iter().map(|launch| again(look, slow, launch)).collect();
+        verdict(look, &finding.cause, &said)
+            .of(Some(subject(slow.subject, look)))
             .figure(figure(look, slow))
             .advice(finding.remedy, finding.confirm)
     };
     look.verdict.slow.iter().zip(sentences).map(line).collect()
+}
+
+/// The line of a subject, from what later launches say of it.
+fn verdict(look: &Look, cause: &str, said: &[Again]) -> CheckLine {
+    let text = format!("{}: {cause}", look.test.name());
+    let once =
+        |verdict, text| CheckLine { measured: 1, ..CheckLine::new(Check::Pairs, verdict, text) };
+    if let Some(at) = said.iter().position(|again| matches!(again, Again::Same)) {
+        let also = match at {
+            0 => "a second launch names it, too",
+            _ => "a third launch names it, too, which the second did not",
+        };
+        // Two ranks have two cells, and other work on the one host shows as one that is slow.
+        if look.labels.len() < 3 {
+            let text = format!(
+                "{text}; {also}, but two ranks have nothing else to be held against: check three or more"
+            );
+            let line = CheckLine::new(Check::Pairs, Verdict::CannotTell, text);
+            return CheckLine { measured: TWICE, ..line };
+        }
+        return CheckLine::fault(Check::Pairs, TWICE, format!("{text}; {also}"));
+    }
+    let instead = said.iter().filter_map(|again| match again {
+        Again::Others(names) => Some(names),
+        _ => None,
+    });
+    let instead: Vec<&Vec<String>> = instead.collect();
+    if !instead.is_empty() {
+        let launches = match instead.len() {
+            1 => "a second launch".to_owned(),
+            count => format!("{count} more launches"),
+        };
+        let names: BTreeSet<&str> = instead.into_iter().flatten().map(String::as_str).collect();
+        let others = match names.is_empty() {
+            true => String::new(),
+            false => format!(" and named {}", names.into_iter().collect::<Vec<_>>().join(", ")),
+        };
+        return once(Verdict::Pass, format!("{text}; {launches} did not find it{others}"));
+    }
+    match said.first() {
+        Some(Again::Failed(why)) => {
+            CheckLine::fault(Check::Pairs, 1, format!("{text}; a second launch failed: {why}"))
+        }
+        Some(_) => {
+            let text =
+                format!("{text}; the second launch was disturbed, and nothing can be said of it");
+            once(Verdict::CannotTell, text)
+        }
+        None => {
+            let text = format!("{text}; there was no time to measure it again");
+            CheckLine::fault(Check::Pairs, 1, text)
+        }
+    }
 }
 
 /// Whether two launches name the same: one's subject, or one that its figures do not tell from it, is the other's.
@@ -284,14 +351,14 @@ mod tests {
     #[test]
     fn a_subject_that_two_launches_name_is_at_fault() {
         let first = launch(&[(RANK, &[])]);
-        let found = lines(&first, Some(&launch(&[(RANK, &[])])));
+        let found = lines(&[first.clone(), launch(&[(RANK, &[])])]);
         assert_eq!(found.len(), 1);
         assert!(found[0].blocks());
         assert_eq!(found[0].subject, Some(Subject::Rank { rank: "c core 0".to_owned() }));
         assert_eq!(found[0].took_s, 6.0);
         let figure = found[0].figure.clone().unwrap();
         assert_eq!((figure.value, figure.wanted), (40.0, Some(50.0)));
-        let as_sender = lines(&first, Some(&launch(&[(Slow::Sender { rank: 2 }, &[])])));
+        let as_sender = lines(&[first, launch(&[(Slow::Sender { rank: 2 }, &[])])]);
         assert!(as_sender[0].blocks());
     }
 
@@ -306,22 +373,48 @@ mod tests {
             look.verdict.hosts.truncate(2);
             launch
         };
-        let found = lines(&of_two(), Some(&of_two()));
+        let found = lines(&[of_two(), of_two()]);
         assert_eq!((found[0].verdict, found[0].measured), (Verdict::CannotTell, 2), "{found:?}");
     }
 
     #[test]
     fn another_subject_in_the_second_launch_clears_it() {
         let first = launch(&[(RANK, &[])]);
-        for other in [launch(&[]), launch(&[(Slow::Rank { rank: 1 }, &[])])] {
-            let found = lines(&first, Some(&other));
+        for (other, named) in
+            [(launch(&[]), ""), (launch(&[(Slow::Rank { rank: 1 }, &[])]), " and named b core 0")]
+        {
+            let found = lines(&[first.clone(), other]);
             assert_eq!((found[0].verdict, found[0].measured), (Verdict::Pass, 1), "{found:?}");
+            let wanted = format!("a second launch did not find it{named}");
+            assert!(found[0].text.ends_with(&wanted), "{found:?}");
         }
         let cells = [Slow::Cell { from: 2, to: 0 }, Slow::Cell { from: 2, to: 1 }];
-        let apart = lines(&launch(&[(cells[0], &[])]), Some(&launch(&[(cells[1], &[])])));
+        let apart = lines(&[launch(&[(cells[0], &[])]), launch(&[(cells[1], &[])])]);
         assert!(!apart[0].blocks());
-        let alike = lines(&launch(&[(cells[0], &[cells[1]])]), Some(&launch(&[(cells[1], &[])])));
+        let alike = lines(&[launch(&[(cells[0], &[cells[1]])]), launch(&[(cells[1], &[])])]);
         assert!(alike[0].blocks());
+    }
+
+    #[test]
+    fn of_three_launches_two_decide() {
+        let (rank, other) = (launch(&[(RANK, &[])]), launch(&[(Slow::Rank { rank: 1 }, &[])]));
+        let nobody = launch(&[]);
+        for (launches, whom) in [
+            ([&rank, &nobody, &rank], Some("c core 0")),
+            ([&rank, &other, &other], Some("b core 0")),
+            ([&rank, &other, &nobody], None),
+            ([&rank, &nobody, &nobody], None),
+        ] {
+            let launches = launches.map(PairsLaunch::clone);
+            assert!(is_open(&launches[..1]) && is_open(&launches[..2]));
+            let found = lines(&launches);
+            let blocking = found.iter().filter(|line| line.blocks());
+            let subjects: Vec<String> = blocking
+                .filter_map(|line| line.subject.as_ref().map(ToString::to_string))
+                .collect();
+            assert_eq!(subjects, whom.map(str::to_owned).into_iter().collect::<Vec<_>>());
+        }
+        assert!(!is_open(&[rank.clone(), rank]) && !is_open(&[nobody]));
     }
 
     #[test]
@@ -330,16 +423,16 @@ mod tests {
         assert!(first.suspects());
         let failed =
             PairsLaunch { outcome: Err(Failure::Tool("ssh failed".to_owned())), took_s: 1.0 };
-        for second in [None, Some(&failed)] {
-            let found = lines(&first, second);
+        for launches in [vec![first.clone()], vec![first, failed.clone()]] {
+            let found = lines(&launches);
             assert_eq!((found[0].verdict, found[0].measured), (Verdict::CannotTell, 1));
         }
-        assert_eq!(lines(&failed, None)[0].verdict, Verdict::CannotTell);
+        assert_eq!(lines(&[failed])[0].verdict, Verdict::CannotTell);
     }
 
     #[test]
     fn nobody_is_a_pass_with_the_levels() {
-        let found = lines(&launch(&[]), None);
+        let found = lines(&[launch(&[])]);
         assert_eq!(found[0].verdict, Verdict::Pass);
         assert_eq!(
             found[0].text,

@@ -235,6 +235,9 @@ fn a_slow_rank_is_measured_in_a_second_launch() {
     assert_eq!(decide(&lines, false, false).decision, Decision::Blocked);
     let mut fake = Fake { slow: vec![rank.clone(), Vec::new()], ..fast() };
     assert_eq!(decide(&conduct(&mut fake, &minute()), true, false).decision, Decision::Pass);
+    assert_eq!(fake.said.iter().filter(|said| **said == "pairs").count(), 3);
+    let mut fake = Fake { slow: vec![rank.clone(), Vec::new(), rank.clone()], ..fast() };
+    assert_eq!(decide(&conduct(&mut fake, &minute()), true, false).decision, Decision::Blocked);
     let mut slow = Fake { slow: vec![rank], pairs_s: 30.0, ..fast() };
     let lines = conduct(&mut slow, &minute());
     assert_eq!(decide(&lines, false, false).decision, Decision::LetThrough);
