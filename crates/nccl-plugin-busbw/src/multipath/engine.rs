@@ -132,11 +132,16 @@ impl Engine {
 
     /// Calls one more thread, if there is one.
     pub(super) fn call(&self) {
+        self.call_within(usize::MAX);
+    }
+
+    /// The same, if fewer than `most` are called.
+    pub(super) fn call_within(&self, most: usize) {
         let called = self.called.load(Ordering::Relaxed);
         let one_more = || {
             self.called.compare_exchange(called, called + 1, Ordering::AcqRel, Ordering::Relaxed)
         };
-        if called < self.threads.load(Ordering::Relaxed) && one_more().is_ok() {
+        if called < self.threads.load(Ordering::Relaxed).min(most) && one_more().is_ok() {
             lock(&self.list).calls += 1;
             self.calls.notify_one();
         }
@@ -150,7 +155,8 @@ impl Engine {
                 if has_moved {
                     moved = Instant::now();
                 }
-                moved.elapsed() < IDLE_TIMEOUT
+                // The first: a thread may be suspended between the two lines, with more to move.
+                has_moved || moved.elapsed() < IDLE_TIMEOUT
             });
         }
     }
@@ -205,6 +211,11 @@ impl Engine {
     #[cfg(loom)]
     pub(super) fn listed(&self) -> usize {
         lock(&self.list).work.len()
+    }
+
+    /// Threads that were called.
+    pub(super) fn called(&self) -> usize {
+        self.called.load(Ordering::SeqCst)
     }
 
     /// Whether no thread is awake or called.

@@ -283,17 +283,22 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_one_chunk_calls_no_thread_and_one_of_more_does() {
-        for (bytes, is_called) in [(10_000, false), (1 << 16, false), (4 << 20, true)] {
+    fn messages_of_one_chunk_call_two_threads_and_longer_ones_more() {
+        for bytes in [10_000, 1 << 16] {
             // Threads that are called, and never come.
-            let (connection, others) = connection_of(Arc::new(Engine::with_threads(2)));
+            let (connection, others) = connection_of(Arc::new(Engine::with_threads(8)));
             let mut sending = Sending::new(connection.clone());
             let data = vec![7u8; bytes];
-            let request = send(&mut sending, &data);
-            assert_eq!(!connection.manager.engine.is_quiet(), is_called, "{bytes}");
-            if !is_called {
-                (&others[0]).write_all(&Answer::Delivered(1).encoded()).unwrap();
-                assert_eq!(sending.test(request).unwrap(), Some(bytes));
+            let requests = [(); 3].map(|()| send(&mut sending, &data));
+            let called = || connection.manager.engine.called();
+            assert_eq!(called(), 2, "{bytes}");
+            if bytes == 10_000 {
+                (&others[0]).write_all(&Answer::Delivered(3).encoded()).unwrap();
+                assert_eq!(sending.test(requests[0]).unwrap(), Some(bytes));
+                // More than one path takes at once.
+                let long = vec![7u8; 4 << 20];
+                send(&mut sending, &long);
+                assert_eq!(called(), 3);
             }
             connection.gone();
         }

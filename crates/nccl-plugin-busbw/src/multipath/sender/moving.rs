@@ -14,6 +14,9 @@ use crate::multipath::{
     locks::{lock, try_lock},
 };
 
+/// Threads that messages of one chunk call: they receive while the caller sends. More get into each other's way
+/// (docs/data/short-message-threads.txt).
+const THREADS_OF_SHORT_MESSAGES: usize = 2;
 /// Between two looks at whether anything is late.
 const LATE_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -130,6 +133,8 @@ impl Connection {
     pub(super) fn move_on(&self) -> bool {
         let first = self.turn.load(Ordering::Relaxed);
         let (wanted, is_urgent) = self.wanted();
+        // All has left of what was wanted, as of a message of one chunk.
+        let mut is_short = false;
         let mut moved = false;
         for number in (first..self.paths.len()).chain(0..first) {
             let path = &self.paths[number];
@@ -139,17 +144,20 @@ impl Connection {
                 continue;
             }
             if moved && self.open.is_listed() {
-                // What was wanted may have left: a thread that is called for nothing takes the caller's place, and is slower.
                 let (wanted, is_urgent) = self.wanted();
                 let is_left = is_urgent || wanted >> number & 1 != 0 || is_writing(path);
                 if !(path.readable.is_raised() || is_left) {
+                    is_short = true;
                     continue;
                 }
                 self.turn.store(number, Ordering::Relaxed);
                 self.manager.engine.call();
-                break;
+                return moved;
             }
             moved |= self.try_move(number) == Some(true);
+        }
+        if is_short {
+            self.manager.engine.call_within(THREADS_OF_SHORT_MESSAGES);
         }
         moved
     }
