@@ -95,7 +95,7 @@ flows flows.toml
 QUESTIONS
 "$busbw" plan --from two.log --per-node 8 --json >prediction.json
 "$busbw" compare prediction.json four.log --json >prediction.out
-for name in clos-2tier clos-3tier rail-optimized multi-plane oversubscribed; do
+for name in clos-2tier clos-3tier rail-optimized multi-plane oversubscribed nvl72; do
   "$busbw" plan --example "$name" >"$name.toml"
   "$busbw" topo --json "$name.toml"
 done >fabric.out

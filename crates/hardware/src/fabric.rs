@@ -3,6 +3,8 @@
 //!
 //! From the hosts up: every NIC has one port on each of `planes` planes, which are alike and apart. In a plane, hosts that
 //! share their leaf switches are a block; a block has one leaf for each rail. Blocks that share their second tier are a pod.
+//! Where an NVLink domain spans several hosts, the domain stands wherever a host is named here, but for `Fabric`'s own fields: it
+//! is an island, whose GPUs exchange nothing over the fabric.
 
 use crate::machine::{Machine, Nics};
 
@@ -76,7 +78,7 @@ pub enum Routing {
 /// Microseconds of light in a metre of fibre or copper: 5 ns (IEEE 802.1Qbb, annex O: 5 ns/m is its own worked figure).
 pub const CABLE_US_PER_M: f64 = 0.005;
 
-/// The NICs of a host as the fabric sees them.
+/// The NICs of an island as the fabric sees them.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Lanes {
     /// Groups of NICs that serve the same GPUs, numbered as GPUs are: lane i serves the i-th part of them.
@@ -92,14 +94,30 @@ pub struct Lanes {
 }
 
 impl Fabric {
-    /// GPUs of a host.
-    pub fn gpus_per_host(&self) -> usize {
-        self.machine.node.gpus
+    /// Hosts of an island: those of an NVLink domain, or one.
+    pub fn hosts_per_island(&self) -> usize {
+        let domain = self.machine.node.nvlink.as_ref().map_or(0, |nvlink| nvlink.domain);
+        (domain / self.machine.node.gpus.max(1)).max(1)
+    }
+
+    /// Islands; the last may lack hosts, which `Shape::of` refuses.
+    pub fn islands(&self) -> usize {
+        self.hosts.div_ceil(self.hosts_per_island())
+    }
+
+    /// What people call an island.
+    pub fn island(&self) -> &'static str {
+        if self.hosts_per_island() > 1 { "NVLink domain" } else { "host" }
+    }
+
+    /// GPUs of an island.
+    pub fn gpus_per_island(&self) -> usize {
+        self.machine.node.gpus.saturating_mul(self.hosts_per_island())
     }
 
     /// GPUs of all hosts.
     pub fn gpus(&self) -> usize {
-        self.hosts.saturating_mul(self.gpus_per_host())
+        self.hosts.saturating_mul(self.machine.node.gpus)
     }
 
     /// The NICs that carry traffic between hosts: RDMA where there is any, as NCCL prefers it.
@@ -107,9 +125,10 @@ impl Fabric {
         nics(&self.machine)
     }
 
-    /// The NICs in groups; `None` where a host has no NIC of known rate, or no GPU.
+    /// The NICs of an island in groups; `None` where a host has no NIC of known rate, or no GPU.
     pub fn lanes(&self) -> Option<Lanes> {
-        lanes(&self.machine)
+        let of_host = lanes(&self.machine)?;
+        Some(Lanes { count: of_host.count.saturating_mul(self.hosts_per_island()), ..of_host })
     }
 
     /// Gb/s of a NIC's port.

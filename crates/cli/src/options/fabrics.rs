@@ -23,7 +23,7 @@ pub struct FabricArguments {
     /// What is to be kept, GB/s of busbw or a share of the whole fabric's: how many of each --fail may fail? [default: none]
     #[arg(long, value_name = "GB/s|SHARE", value_parser = target, requires = "fail", help_heading = OF_FABRICS)]
     pub target: Option<Target>,
-    /// Print a fabric file to start from: clos-2tier, clos-3tier, rail-optimized, multi-plane, oversubscribed [default: none]
+    /// Print a fabric file to start from: clos-2tier, clos-3tier, rail-optimized, multi-plane, oversubscribed, nvl72 [default: none]
     #[arg(long, value_name = "NAME", value_parser = example, help_heading = OF_FABRICS)]
     pub example: Option<&'static str>,
 }

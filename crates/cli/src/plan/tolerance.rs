@@ -205,7 +205,7 @@ fn print(out: &mut Out, said: &Tolerance) -> io::Result<()> {
     write!(out, "{}", aligned(&lines))?;
     writeln!(
         out,
-        "GB/s of busbw; worst places: all at one switch or host; best: where they cost the least{}",
+        "GB/s of busbw; worst places: all at one switch, host or NVLink domain; best: where they cost the least{}",
         match said.method {
             Method::Exact => String::new(),
             Method::Simulated { draws, .. } =>

@@ -28,10 +28,6 @@ pub const SWITCH_LATENCY_US: f64 = 0.6;
 /// SR optics 30 to 100 m).
 const CABLE_M: [f64; 2] = [2.0, 30.0];
 
-/// NVLink domains of more than one host would move bytes beside the fabric, which is not modelled.
-const ONE_HOST: &str = "its NVLink domain spans hosts, whose bytes among each other do not cross the fabric; that is not \
-                        modelled here: use `plan --machine`";
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -160,10 +156,6 @@ fn build(
 ) -> Result<Fabric, Fault> {
     let place = file.machine.span().start;
     let machine = machine_of(file.machine.get_ref()).map_err(|why| (place, why))?;
-    let node = &machine.node;
-    if node.nvlink.as_ref().is_some_and(|nvlink| nvlink.domain > node.gpus) {
-        return Err((place, format!("`{}`: {ONE_HOST}", machine.name)));
-    }
     let tiers = file.tiers.get_ref();
     let last = tiers.len().saturating_sub(1);
     let mut built: Vec<Tier> = Vec::new();

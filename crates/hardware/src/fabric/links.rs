@@ -55,6 +55,7 @@ pub struct Built {
     keeps: Vec<f64>,
     /// Names of the tiers, and of what limits a port of a host.
     names: Vec<String>,
+    island: &'static str,
     /// First number of the links within hosts.
     inside: usize,
     /// By plane and two leaves, the first one's uplinks that reach the second, where something is lost: the connections of
@@ -137,12 +138,13 @@ impl Built {
             }
         }
         let begin = capacity.len();
-        let gpus = fabric.gpus_per_host() as f64;
+        let gpus = fabric.gpus_per_island() as f64;
         capacity.resize(begin + shape.hosts, inside * gpus * BYTES_PER_US);
         let mut names = vec![if shape.lanes.by_slot { "PCIe slot" } else { "NIC" }.to_owned()];
         names.extend(fabric.tiers.iter().map(|tier| tier.name.clone()));
         let reaching = RefCell::default();
-        Built { capacity, layout, balance, keeps, names, inside: begin, reaching }
+        let island = fabric.island();
+        Built { capacity, layout, balance, keeps, names, island, inside: begin, reaching }
     }
 
     /// The links within a host: those of its GPUs together.
@@ -172,7 +174,7 @@ impl Built {
     pub fn trunk_name(&self, trunk: usize) -> String {
         let Layout { host_ports, leaves, lanes, .. } = self.layout;
         match trunk {
-            port if port < host_ports => format!("host {}", port / lanes),
+            port if port < host_ports => format!("{} {}", self.island, port / lanes),
             leaf if leaf < host_ports + leaves => {
                 format!("{} {}", self.names[1], leaf - host_ports)
             }
@@ -184,7 +186,7 @@ impl Built {
     pub fn name(&self, link: u32) -> String {
         let link = link as usize;
         if link >= self.inside {
-            return "links within the host".to_owned();
+            return format!("links within the {}", self.island);
         }
         let (single, down) = (link / 2, link % 2 == 1);
         let tier = match self.balance {

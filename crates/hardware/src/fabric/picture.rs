@@ -64,19 +64,24 @@ pub fn picture(fabric: &Fabric, shape: &Shape) -> String {
         let _ = writeln!(text, "{gap:>width$}      |  |  |");
     }
     let nics = shape.lanes.count * shape.lanes.nics;
+    let island = fabric.island();
+    let below = if fabric.hosts_per_island() > 1 { "" } else { "host" };
     let rails = match shape.rails {
-        1 => "all NICs of a host at one leaf".to_owned(),
-        rails => format!("the NICs of a host at {rails} leaves (rails)"),
+        1 => "their NICs at one leaf".to_owned(),
+        rails => format!("their NICs at {rails} leaves (rails)"),
     };
     let _ = writeln!(
         text,
-        "{:>width$}  [ {} hosts, {} GPUs and {nics} NICs each: {} hosts a block, {rails} ]",
-        "host", fabric.hosts, node.gpus, shape.hosts_per_block
+        "{:>width$}  [ {} {island}s, {} GPUs and {nics} NICs each: {} a block, {rails} ]",
+        below,
+        shape.hosts,
+        fabric.gpus_per_island(),
+        shape.hosts_per_block
     );
     if shape.pods > 1 {
         let _ = writeln!(
             text,
-            "\n{} pods of {} blocks; way between hosts: {} us in a block, {} in a pod, {} between pods",
+            "\n{} pods of {} blocks; way between {island}s: {} us in a block, {} in a pod, {} between pods",
             shape.pods,
             shape.blocks_per_pod,
             round(shape.way_us(fabric, 0)),

@@ -4,12 +4,13 @@
 use super::{Fabric, file};
 
 /// Name and file of every example.
-const READY: [(&str, &str); 5] = [
+const READY: [(&str, &str); 6] = [
     ("clos-2tier", include_str!("ready/clos-2tier.toml")),
     ("clos-3tier", include_str!("ready/clos-3tier.toml")),
     ("rail-optimized", include_str!("ready/rail-optimized.toml")),
     ("multi-plane", include_str!("ready/multi-plane.toml")),
     ("oversubscribed", include_str!("ready/oversubscribed.toml")),
+    ("nvl72", include_str!("ready/nvl72.toml")),
 ];
 
 /// Names of all examples.
@@ -57,6 +58,7 @@ mod tests {
             ("clos-3tier", 102_400, vec![1600, 1600, 1024]),
             ("multi-plane", 131_072, vec![4096, 2048]),
             ("oversubscribed", 2048, vec![32, 8]),
+            ("nvl72", 576, vec![8, 4]),
         ] {
             let fabric = ready(name).expect("an example");
             assert_eq!(fabric.gpus(), gpus, "{name}");

@@ -8,17 +8,17 @@ use super::{CABLE_US_PER_M, Fabric, Lanes};
 /// How a fabric is built. Switches and links are those of one plane.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Shape {
-    /// The NICs of a host.
+    /// The NICs of an island: of a host, or of an NVLink domain of several.
     pub lanes: Lanes,
     /// Leaf switches of a block: one for each rail.
     pub rails: usize,
     /// Planes, all alike.
     pub planes: usize,
-    /// Hosts in all.
+    /// Islands in all: hosts, or NVLink domains of several.
     pub hosts: usize,
-    /// Hosts of a block, which share their leaves.
+    /// Islands of a block, which share their leaves.
     pub hosts_per_block: usize,
-    /// Blocks; the last may have fewer hosts.
+    /// Blocks; the last may have fewer islands.
     pub blocks: usize,
     /// Blocks of a pod, which share their second tier.
     pub blocks_per_pod: usize,
@@ -37,6 +37,9 @@ pub struct Shape {
     /// See `cores_of_a_spine`.
     pub spine_to_core: usize,
 }
+
+/// GPUs of an island have numbers of 16 bits.
+const MAX_GPUS_PER_ISLAND: usize = 1 << 16;
 
 /// Links that are alike.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -73,13 +76,35 @@ impl Shape {
             let why = "a host needs a GPU, and a NIC whose rate is known".to_owned();
             return Err(wrong("machine", None, why));
         };
+        let (island, joined) = (fabric.island(), fabric.hosts_per_island());
+        if joined > 1 && !fabric.hosts.is_multiple_of(joined) {
+            let why = format!(
+                "{} hosts do not fill NVLink domains of {joined} hosts each: a multiple of {joined} does, or a smaller domain in \
+                 a machine file",
+                fabric.hosts
+            );
+            return Err(wrong("hosts", None, why));
+        }
+        let gpus = fabric.machine.node.gpus;
+        let domain = fabric.machine.node.nvlink.as_ref().map_or(0, |nvlink| nvlink.domain);
+        if domain > gpus && !domain.is_multiple_of(gpus) {
+            let why =
+                format!("an NVLink domain of {domain} GPUs is no whole number of hosts of {gpus}");
+            return Err(wrong("machine", None, why));
+        }
+        if fabric.gpus_per_island() > MAX_GPUS_PER_ISLAND {
+            let why = format!("an NVLink domain has at most {MAX_GPUS_PER_ISLAND} GPUs here");
+            return Err(wrong("machine", None, why));
+        }
         let Some(leaf) = fabric.tiers.first() else {
             return Err(wrong("tiers", None, "a fabric needs a tier of switches".to_owned()));
         };
-        if fabric.rails == 0 || !lanes.count.is_multiple_of(fabric.rails) {
+        // All hosts of a domain are wired alike.
+        let of_host = lanes.count / joined;
+        if fabric.rails == 0 || !of_host.is_multiple_of(fabric.rails) {
             let why = format!(
                 "the {} of a host do not spread evenly over {} rails",
-                plural(lanes.count, "group", "of NICs"),
+                plural(of_host, "group", "of NICs"),
                 fabric.rails
             );
             return Err(wrong("rails", None, why));
@@ -88,17 +113,17 @@ impl Shape {
         let hosts_per_block = leaf.down / per_leaf;
         if hosts_per_block == 0 {
             let why = format!(
-                "{} ports down are fewer than the {per_leaf} NICs of one host at a {}",
+                "{} ports down are fewer than the {per_leaf} NICs of one {island} at a {}",
                 leaf.down, leaf.name
             );
             return Err(wrong("ports", Some(0), why));
         }
-        let blocks = fabric.hosts.div_ceil(hosts_per_block);
+        let blocks = fabric.islands().div_ceil(hosts_per_block);
         let mut shape = Shape {
             lanes,
             rails: fabric.rails,
             planes: fabric.planes,
-            hosts: fabric.hosts,
+            hosts: fabric.islands(),
             hosts_per_block,
             blocks,
             blocks_per_pod: blocks,
@@ -115,10 +140,10 @@ impl Shape {
                 "hosts",
                 None,
                 format!(
-                    "one tier of {}-port switches holds {hosts_per_block} hosts; the other {} could not reach them: add a \
+                    "one tier of {}-port switches holds {hosts_per_block} {island}s; the other {} could not reach them: add a \
                      tier, or ports",
                     leaf.ports,
-                    fabric.hosts - hosts_per_block
+                    fabric.islands() - hosts_per_block
                 ),
             )),
             [_] => Ok(shape),
@@ -163,7 +188,7 @@ impl Shape {
         }
     }
 
-    /// The block of a host.
+    /// The block of an island.
     pub const fn block_of(&self, host: usize) -> usize {
         host / self.hosts_per_block
     }
@@ -198,7 +223,7 @@ impl Shape {
             self.pods * self.spines * self.spine_up,
         ];
         let below = |tier: usize| match tier {
-            0 => "host".to_owned(),
+            0 => fabric.island().to_owned(),
             tier => fabric.tiers[tier - 1].name.clone(),
         };
         let tiers = fabric.tiers.iter().zip(per_plane).enumerate();
@@ -263,8 +288,9 @@ impl Uneven {
                 key: "hosts",
                 tier: None,
                 why: format!(
-                    "{} hosts are more than the {} that these switches have ports for",
-                    fabric.hosts,
+                    "{} {}s are more than the {} that these switches have ports for",
+                    fabric.islands(),
+                    fabric.island(),
                     hosts(most)
                 ),
             },

@@ -57,7 +57,7 @@ fn lanes(
 ) -> Vec<(u16, u16, f64)> {
     let each = size / group.ranks as f64 * from.gpus.len() as f64;
     let count = place.shape.lanes.count;
-    let lane_of = |gpu: &u16| (usize::from(*gpu) * count / place.gpus_per_host) as u16;
+    let lane_of = |gpu: &u16| (usize::from(*gpu) * count / place.gpus_per_island) as u16;
     let ways = to.lanes.iter().enumerate().map(|(at, lane)| {
         let there = to.gpus.iter().filter(|gpu| lane_of(gpu) == *lane).count() as f64;
         let own = from.lanes[at % from.lanes.len()];

@@ -81,6 +81,11 @@ impl Question {
     /// # Errors
     /// What does not fit, see `Unanswerable`.
     pub fn answer(&self) -> Result<Answer, Unanswerable> {
+        if let Some(uniform) = self.uniform() {
+            let mut answer = uniform.answer()?;
+            answer.notes.push("guessed: every pair of ranks exchanges the same".to_owned());
+            return Ok(answer);
+        }
         let (shape, job, inside) = self.checked()?;
         let mut asked = Asked { question: self, shape: &shape, inside, notes: Vec::new() };
         let mut dimensions = Vec::new();
@@ -89,7 +94,9 @@ impl Question {
                 continue;
             }
             let groups = self.groups(&shape, &job, at);
-            let hosts = groups.iter().map(|group| group.members.len()).max().unwrap_or(0);
+            let gpus = self.fabric.machine.node.gpus;
+            let hosts = |group: &Group| group.members.iter().map(|one| one.hosts(gpus)).sum();
+            let hosts = groups.iter().map(hosts).max().unwrap_or(0);
             let sizes = asked.dimension(&groups)?;
             dimensions.push(OfDimension {
                 name: dimension.name.clone(),
@@ -136,7 +143,7 @@ impl Question {
     }
 }
 
-/// The hosts of a group as a machine, without the fabric.
+/// The islands of a group as a machine, without the fabric. Of an NVLink domain those hosts count that have ranks.
 pub(super) struct Alone {
     machine: Machine,
     placement: RankPlacement,
@@ -146,11 +153,18 @@ pub(super) struct Alone {
 
 impl Alone {
     pub(super) fn of(question: &Question, largest: &Group) -> Alone {
-        let hosts = largest.members.len();
-        let per_host = largest.per_host().unwrap_or(largest.ranks / hosts).max(1);
+        let islands = largest.members.len();
+        let per_island = largest.per_host().unwrap_or(largest.ranks / islands).max(1);
+        let machine = question.fabric.machine.clone();
+        let hosts = largest.members.iter().map(|member| member.hosts(machine.node.gpus)).max();
+        let mut machine = match question.fabric.hosts_per_island() {
+            1 => machine,
+            _ => joined(machine, hosts.unwrap_or(1)),
+        };
+        machine.nodes = islands;
         Alone {
-            machine: Machine { nodes: hosts, ..question.fabric.machine.clone() },
-            placement: RankPlacement::new(hosts, per_host),
+            machine,
+            placement: RankPlacement::new(islands, per_island),
             collective: question.collective,
             version: question.nccl,
         }
@@ -165,6 +179,15 @@ impl Alone {
             algorithm: None,
         }
     }
+}
+
+/// So many hosts of an NVLink domain as one: NCCL counts them as one node.
+fn joined(mut machine: Machine, hosts: usize) -> Machine {
+    let node = &mut machine.node;
+    node.gpus *= hosts;
+    node.nics.iter_mut().for_each(|nics| nics.count *= hosts);
+    node.nvlink.iter_mut().for_each(|nvlink| nvlink.domain = node.gpus);
+    machine
 }
 
 pub(super) struct Asked<'a> {
@@ -316,7 +339,7 @@ impl Asked<'_> {
         let question = self.question;
         let (fabric, failures) = (&question.fabric, &question.failures);
         let built = Built::new(fabric, self.shape, failures, balance, self.inside)?;
-        let place = Place::new(&built, balance, self.shape, fabric.gpus_per_host(), groups);
+        let place = Place::new(&built, balance, self.shape, fabric.gpus_per_island(), groups);
         let wave = Wave::of(&place, question.collective, way, groups);
         if wave.us_per_byte.is_infinite() {
             return Err(Unanswerable::CutOff);

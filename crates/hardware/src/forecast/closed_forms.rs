@@ -50,7 +50,7 @@ fn bytes_us(
     let shape = Shape::of(fabric).expect("built");
     let built = Built::new(fabric, &shape, &[], Balance::Trunks, INSIDE).expect("no failure");
     let groups = group(fabric, &shape, placement, gpus);
-    let place = Place::new(&built, Balance::Trunks, &shape, fabric.gpus_per_host(), &groups);
+    let place = Place::new(&built, Balance::Trunks, &shape, fabric.gpus_per_island(), &groups);
     Wave::of(&place, collective, way, &groups).us_per_byte
 }
 

@@ -51,10 +51,10 @@ impl fmt::Display for Placement {
     }
 }
 
-/// Ranks of a group on one host.
+/// Ranks of a group on one island: a host, or an NVLink domain of several.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Member {
-    /// The host.
+    /// The island.
     pub host: usize,
     /// Its GPUs.
     pub gpus: Vec<u16>,
@@ -62,24 +62,35 @@ pub struct Member {
     pub lanes: Vec<u16>,
 }
 
-/// A group of ranks that communicate, by hosts in the order of their first ranks.
+/// A group of ranks that communicate, by islands in the order of their first ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Hosts with ranks.
+    /// Islands with ranks.
     pub members: Vec<Member>,
     /// Ranks in all.
     pub ranks: usize,
 }
 
 impl Group {
-    /// Ranks on each host, where they are as many on all.
+    /// Ranks on each island, where they are as many on all.
     pub fn per_host(&self) -> Option<usize> {
         let first = self.members.first()?.gpus.len();
         self.members.iter().all(|member| member.gpus.len() == first).then_some(first)
     }
 }
 
-/// Puts groups of rank numbers onto hosts.
+impl Member {
+    /// Hosts with ranks, of islands whose hosts have so many GPUs.
+    pub fn hosts(&self, gpus_per_host: usize) -> usize {
+        let mut hosts: Vec<usize> =
+            self.gpus.iter().map(|gpu| usize::from(*gpu) / gpus_per_host.max(1)).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts.len()
+    }
+}
+
+/// Puts groups of rank numbers onto islands.
 pub fn place(
     fabric: &Fabric,
     lanes: &Lanes,
@@ -87,9 +98,9 @@ pub fn place(
     gpus: usize,
     ranks: &[Vec<usize>],
 ) -> Vec<Group> {
-    let per_host = fabric.gpus_per_host().max(1);
+    let per_host = fabric.gpus_per_island().max(1);
     let hosts = gpus.div_ceil(per_host).max(1);
-    let mut order: Vec<usize> = (0..fabric.hosts).collect();
+    let mut order: Vec<usize> = (0..fabric.islands()).collect();
     if let Placement::Scattered(seed) = placement {
         Random::new(seed).shuffle(&mut order);
     }

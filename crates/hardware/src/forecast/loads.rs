@@ -133,7 +133,7 @@ fn even(place: &Place<'_>, group: &Group) -> bool {
     let of_lanes = |member: &Member| {
         let mut ranks = vec![0usize; lanes];
         for gpu in &member.gpus {
-            ranks[usize::from(*gpu) * lanes / place.gpus_per_host] += 1;
+            ranks[usize::from(*gpu) * lanes / place.gpus_per_island] += 1;
         }
         ranks
     };

@@ -185,7 +185,7 @@ pub fn to_next(
         let hosts = group.members.len();
         for (at, member) in group.members.iter().enumerate() {
             // Between two GPUs of a host each flow has one GPU's links to itself.
-            let weight = place.gpus_per_host as f64 / sends[member.host].max(1) as f64;
+            let weight = place.gpus_per_island as f64 / sends[member.host].max(1) as f64;
             let inside = Share { link: place.built.inside(member.host), weight };
             for _ in 0..within(group, member) {
                 flows.push(Flow { bytes: size, path: vec![inside], ..Flow::default() });

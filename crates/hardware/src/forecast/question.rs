@@ -57,7 +57,8 @@ pub enum Unanswerable {
     },
     /// A collective that is not modelled.
     #[error(
-        "{0} is not modelled on fabrics; all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall and sendrecv are"
+        "{0} is not modelled on fabrics; all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, alltoallv and \
+         sendrecv are"
     )]
     Collective(&'static str),
     /// The GPUs' links within a host are not known.
@@ -68,8 +69,8 @@ pub enum Unanswerable {
     Alone(#[from] NoPrediction),
     /// What links carry cannot be counted.
     #[error(
-        "an alltoall among ranks that are spread unevenly over so many hosts is not counted link by link: fill whole hosts, or \
-         ask for fewer GPUs"
+        "an alltoall among ranks that are spread unevenly over so many hosts is not counted link by link: fill whole hosts or \
+         NVLink domains, or ask for fewer GPUs"
     )]
     Uncounted,
     /// Every number of failures would have to be simulated.
@@ -102,6 +103,13 @@ impl Question {
             seed: 1,
             connections: 2,
         }
+    }
+
+    /// Of an alltoallv the alltoall that moves as many bytes: who sends more to whom is not known before a run.
+    pub(super) fn uniform(&self) -> Option<Question> {
+        let collective = Collective::AllToAll;
+        let is_it = self.collective == Collective::AllToAllV;
+        is_it.then(|| Question { collective, ..self.clone() })
     }
 
     /// The same for some of the GPUs, in one group.

@@ -40,7 +40,7 @@ fn end(
 ) -> f64 {
     let shape = Shape::of(fabric).expect("built");
     let built = Built::new(fabric, &shape, failures, balance, 450.0).expect("its own failures");
-    let place = Place::new(&built, balance, &shape, fabric.gpus_per_host(), groups);
+    let place = Place::new(&built, balance, &shape, fabric.gpus_per_island(), groups);
     let Some(flows) = wave::flows(&place, collective, way, groups, 1e9) else {
         return f64::INFINITY;
     };
@@ -61,7 +61,7 @@ fn held(
     let single = end(fabric, failures, balance, way, groups, false);
     let shape = Shape::of(fabric).expect("built");
     let built = Built::new(fabric, &shape, failures, balance, 450.0).expect("its own failures");
-    let place = Place::new(&built, balance, &shape, fabric.gpus_per_host(), groups);
+    let place = Place::new(&built, balance, &shape, fabric.gpus_per_island(), groups);
     let wave = Wave::of(&place, way.0, way.1, groups);
     let whole = wave.us_per_byte * 1e9;
     let same = whole == single || (whole / single - 1.0).abs() < 1e-9;

@@ -137,6 +137,9 @@ impl Question {
     /// # Errors
     /// What does not fit, see `Unanswerable`.
     pub fn tolerance(&self, failure: &Failure, target: Target) -> Result<Tolerance, Unanswerable> {
+        if let Some(uniform) = self.uniform() {
+            return uniform.tolerance(failure, target);
+        }
         let (shape, job, inside) = self.checked()?;
         let affected = Affected::of(self, &shape, &job, inside, failure, target)?;
         let kind = Failure { count: 1, seed: None, ..failure.clone() }.to_string();

@@ -54,9 +54,9 @@ pub struct Place<'a> {
     pub built: &'a Built,
     /// How they are shared out.
     pub balance: Balance,
-    /// GPUs of a host.
-    pub gpus_per_host: usize,
-    /// GPUs of each host that are used.
+    /// GPUs of an island.
+    pub gpus_per_island: usize,
+    /// GPUs of each island that are used.
     pub used: Vec<usize>,
     /// Blocks and pods.
     pub shape: &'a crate::fabric::Shape,
@@ -68,15 +68,15 @@ impl<'a> Place<'a> {
         built: &'a Built,
         balance: Balance,
         shape: &'a crate::fabric::Shape,
-        gpus_per_host: usize,
+        gpus_per_island: usize,
         groups: &[Group],
     ) -> Place<'a> {
-        Place { built, balance, gpus_per_host, used: groups::used(shape.hosts, groups), shape }
+        Place { built, balance, gpus_per_island, used: groups::used(shape.hosts, groups), shape }
     }
 
     /// What one byte that one GPU sends within a host takes of the links of all its GPUs: those without ranks carry nothing.
     pub fn inside_weight(&self, host: usize) -> f64 {
-        self.gpus_per_host as f64 / self.used[host].max(1) as f64
+        self.gpus_per_island as f64 / self.used[host].max(1) as f64
     }
 }
 

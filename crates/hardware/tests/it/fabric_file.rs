@@ -46,7 +46,7 @@ fn nonsense_is_refused_with_its_line() {
         ("hosts = 16", "hosts = 16\nhots = 16", 3, "unknown field `hots`"),
         ("hosts = 16", "", 1, "missing field `hosts`"),
         ("dgx-h100", "dgx-h101", 1, "no ready machine"),
-        ("dgx-h100", "gb200-nvl72", 1, "spans hosts"),
+        ("dgx-h100", "gb200-nvl72", 2, "16 hosts do not fill NVLink domains of 18 hosts each"),
         ("dgx-h100", "h100-pcie", 1, "a NIC whose rate is known"),
         ("hosts = 16", "hosts = 16\nrails = 3", 3, "3 rails"),
         ("hosts = 16", "hosts = 16\nplanes = 3", 6, "over 3 planes"),
@@ -103,12 +103,12 @@ proptest! {
     /// Any numbers: refused with a line of the file, or a fabric whose links add up.
     #[test]
     fn any_numbers(
-        hosts in 0usize..3000, rails in 0usize..10, planes in 0usize..5, tiers in 0usize..5,
+        machine in prop::sample::select(vec!["dgx-h100", "gb200-nvl72"]), hosts in 0usize..3000, rails in 0usize..10, planes in 0usize..5, tiers in 0usize..5,
         ports in 0usize..200, rate in prop::sample::select(vec!["400", "200", "100.0", "0", "-1", "inf"]),
         more in prop::sample::select(vec!["", "down = 8\n", "oversubscription = 3.0\n", "spread = 4\n", "up = 3\n"]),
     ) {
         let tier = format!("[[tiers]]\nports = {ports}\nrate = {rate}\n{more}");
-        let text = format!("machine = \"dgx-h100\"\nhosts = {hosts}\nrails = {rails}\nplanes = {planes}\n{}", tier.repeat(tiers));
+        let text = format!("machine = \"{machine}\"\nhosts = {hosts}\nrails = {rails}\nplanes = {planes}\n{}", tier.repeat(tiers));
         match parse(&text, &ready_machine) {
             Err(refused) => {
                 prop_assert!(refused.line >= 1 && refused.line <= text.lines().count().max(1));
@@ -124,7 +124,8 @@ proptest! {
                     let up = classes.get(at + 1).map_or(0, |class| class.count);
                     prop_assert!(up == 0 || up == switches[at] * tier.up);
                 }
-                prop_assert!(shape.blocks * shape.hosts_per_block >= fabric.hosts);
+                prop_assert!(shape.blocks * shape.hosts_per_block >= shape.hosts);
+                prop_assert_eq!(shape.hosts * fabric.gpus_per_island(), fabric.gpus());
                 prop_assert!(shape.pods * shape.blocks_per_pod >= shape.blocks);
             }
         }

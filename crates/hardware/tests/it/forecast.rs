@@ -64,6 +64,110 @@ fn an_ideal_fabric_adds_nothing() {
     }
 }
 
+/// Racks of one NVLink domain each, on one leaf switch for each rail: whole racks, and parts of one.
+#[test]
+fn an_ideal_fabric_adds_nothing_to_nvlink_domains_of_several_hosts() {
+    let fabric = fabric("nvl72", Routing::Spray);
+    for collective in [Collective::AllReduce, Collective::AllGather, Collective::AllToAll] {
+        for (job, hosts, per_host, domain) in [
+            ("all72", 18, 4, 72),
+            ("all144", 36, 4, 72),
+            ("all288", 72, 4, 72),
+            ("tp8,dp", 2, 4, 8),
+            ("tp36,dp", 9, 4, 36),
+            ("pp72,dp", 18, 4, 72),
+        ] {
+            let mut machine = Machine { nodes: hosts, ..fabric.machine.clone() };
+            machine.node.nvlink.as_mut().unwrap().domain = domain;
+            let beside = prediction::Question {
+                machine: &machine,
+                placement: RankPlacement::new(hosts, per_host),
+                collective,
+                version: Version::last_of(30),
+                algorithm: None,
+            };
+            let gpus = 288;
+            let question = Question {
+                job: job.parse().unwrap(),
+                ..Question::new(fabric.clone(), collective, SIZES.to_vec()).over(gpus)
+            };
+            let answer = question.answer().unwrap();
+            assert_eq!(answer.dimensions[0].hosts, hosts, "{job}");
+            for row in rows(&answer) {
+                let alone = beside.expect(row.bytes).unwrap();
+                assert_eq!((row.algorithm, row.protocol), (alone.algorithm, alone.protocol));
+                let more = (row.time_us - alone.time_us.middle).abs();
+                assert!(more <= 2e-3 * row.time_us, "{collective:?} {job}: {row:?} {alone:?}");
+            }
+        }
+    }
+}
+
+/// Groups that do not fill hosts or racks alike keep their ranks, and NVLink within each rack.
+#[test]
+fn groups_that_do_not_fill_nvlink_domains() {
+    let fabric = fabric("nvl72", Routing::Spray);
+    for (gpus, job, hosts, limit) in [
+        (70, "all70", 18, "NVLink"),
+        (100, "all100", 25, "NVLink"),
+        // The third of three is in two racks.
+        (96, "tp32,dp", 8, "NIC"),
+        (70, "tp5,dp", 2, "NVLink"),
+        (288, "pp72,dp", 18, "NVLink"),
+    ] {
+        let question = Question {
+            job: job.parse().unwrap(),
+            ..Question::new(fabric.clone(), Collective::AllReduce, SIZES.to_vec()).over(gpus)
+        };
+        let answer = question.answer().unwrap();
+        let first = &answer.dimensions[0];
+        assert_eq!(first.hosts, hosts, "{job}");
+        let last = first.sizes.last().unwrap();
+        assert_eq!(last.limited_by, limit, "{job}: {last:?}");
+        let factor = last.busbw / last.algbw;
+        let ranks = first.ranks as f64;
+        assert!((factor / (2.0 * (ranks - 1.0) / ranks) - 1.0).abs() < 0.02, "{job}: {factor}");
+    }
+    // One rank of each of four racks: each has one NIC of a tray, not four.
+    let strided = Question {
+        job: "pp72,dp".parse().unwrap(),
+        ..Question::new(fabric, Collective::AllGather, vec![1 << 33]).over(288)
+    };
+    let of_four = &strided.answer().unwrap().dimensions[1];
+    assert_eq!((of_four.ranks, of_four.hosts), (4, 4));
+    let busbw = of_four.sizes[0].busbw;
+    assert!((35.0..50.0).contains(&busbw), "{busbw}");
+}
+
+/// An alltoall between two racks is held back by NICs alone: 72 of a rack send half of what each of its GPUs has.
+#[test]
+fn bytes_within_an_nvlink_domain_do_not_cross_the_fabric() {
+    let fabric = fabric("nvl72", Routing::Spray);
+    let last = |gpus| {
+        let answer = ask(&fabric, Collective::AllToAll, gpus).answer().unwrap();
+        rows(&answer).last().unwrap().clone()
+    };
+    let (one, two) = (last(72), last(144));
+    assert_eq!((one.limited_by.as_str(), two.limited_by.as_str()), ("NVLink", "NIC"));
+    // 143/144 of busbw's factor over the half that leaves, at 50 GB/s less framing of which a part is attained.
+    assert!((60.0..100.0).contains(&two.busbw), "{two:?}");
+    let cut = Question {
+        failures: vec!["link:host*9@0.5".parse().unwrap()],
+        ..ask(&fabric, Collective::AllToAll, 144)
+    };
+    let cut = rows(&cut.answer().unwrap()).last().unwrap().clone();
+    assert!(cut.busbw < 0.6 * two.busbw, "{cut:?}");
+}
+
+#[test]
+fn an_alltoallv_is_taken_for_an_alltoall() {
+    let fabric = fabric("clos-2tier", Routing::Ecmp);
+    let of = |collective| ask(&fabric, collective, 64).answer().unwrap();
+    let (even, any) = (of(Collective::AllToAll), of(Collective::AllToAllV));
+    assert_eq!(even.dimensions, any.dimensions);
+    assert!(any.notes.iter().any(|note| note.contains("every pair of ranks exchanges the same")));
+}
+
 /// Switches that reduce attain half of NVLink's line rate on Blackwell: the other half is no latency.
 #[test]
 fn what_is_not_attained_of_a_limit_is_no_latency() {

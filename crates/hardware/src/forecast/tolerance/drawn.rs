@@ -143,7 +143,7 @@ impl Simulated<'_> {
             false => Balance::Trunks,
         };
         let built = Built::without(&question.fabric, shape, lost, balance, inside);
-        let gpus = question.fabric.gpus_per_host();
+        let gpus = question.fabric.gpus_per_island();
         let place = Place::new(&built, balance, shape, gpus, &dimension.members);
         Wave::of(&place, question.collective, dimension.way, &dimension.members)
     }

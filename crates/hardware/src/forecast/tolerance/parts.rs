@@ -110,7 +110,7 @@ impl<'a> Affected<'a> {
             let beyond_us = asked.beyond_one_switch_us(largest, way);
             let hashed = asked.hashed(&members, way) == Hashed::Yes;
             let place =
-                Place::new(&built, Balance::Trunks, shape, fabric.gpus_per_host(), &members);
+                Place::new(&built, Balance::Trunks, shape, fabric.gpus_per_island(), &members);
             let loads = Loads::of(&place, question.collective, way, &members)
                 .ok_or(Unanswerable::Uncounted)?;
             let busbw = said.sizes.first().map_or(0.0, |size| size.busbw);

@@ -17,7 +17,7 @@ fn simulated(affected: &Affected<'_>, of: usize, lost: &Lost) -> (f64, f64) {
     let balance = Balance::Trunks;
     let built = Built::without(&question.fabric, affected.shape, lost, balance, affected.inside);
     let busbw = affected.dimensions.iter().map(|one| {
-        let gpus = question.fabric.gpus_per_host();
+        let gpus = question.fabric.gpus_per_island();
         let place = Place::new(&built, balance, affected.shape, gpus, &one.members);
         let wave = Wave::of(&place, question.collective, one.way, &one.members);
         one.busbw(wave.us_per_byte)
@@ -206,7 +206,7 @@ fn alltoall_by_classes_and_by_pairs() {
             Built::new(&question.fabric, &shape, &[], Balance::Trunks, inside).expect("whole");
         let groups = question.groups(&shape, &job, 0);
         let place =
-            Place::new(&built, Balance::Trunks, &shape, question.fabric.gpus_per_host(), &groups);
+            Place::new(&built, Balance::Trunks, &shape, question.fabric.gpus_per_island(), &groups);
         let loads = Loads::of(&place, Collective::AllToAll, Way::Direct, &groups).expect("counted");
         let flows = super::super::wave::by_pairs(&place, &groups, 1.0).expect("whole");
         let mut bytes = vec![0.0; built.capacity.len()];
