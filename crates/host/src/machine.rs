@@ -5,6 +5,7 @@
 mod ancestry;
 mod cgroup;
 mod cpu;
+mod dcb;
 mod devices;
 mod interfaces;
 mod kernel_log;
@@ -25,6 +26,7 @@ use busbw_core::{environment::HOST, record::Machine};
 pub use ancestry::{ancestor, command_of_ancestor, is_stopped, parent};
 pub use cgroup::memory_limit;
 pub use cpu::{cores_of_parent, last_cache, near, of_node, processor_list, usable_cores};
+pub use dcb::{Bridging, bridging};
 pub(crate) use interfaces::speed_mbps;
 pub use interfaces::{Interface, interfaces};
 pub use kernel_log::kernel_log;

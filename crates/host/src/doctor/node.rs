@@ -6,7 +6,7 @@ use busbw_ffi::{
     search::{self, Candidate, Environment, Kind, Standing},
 };
 
-use crate::machine::{self, PciDevice, RdmaDevice, Root};
+use crate::machine::{self, Bridging, PciDevice, RdmaDevice, Root};
 use busbw_core::nccl_version::Version;
 
 /// One node at one moment. Tests use recorded ones.
@@ -23,6 +23,8 @@ pub struct Node {
     pub rdma: Vec<RdmaDevice>,
     /// Every NCCL library that was found.
     pub nccl: Vec<Candidate>,
+    /// Interfaces of RDMA devices whose drivers say what they do by priority; of this machine alone, since no file has it.
+    pub bridging: Vec<(String, Bridging)>,
 }
 
 impl Node {
@@ -36,7 +38,16 @@ impl Node {
             }
         }
         let nccl = search::candidates(Kind::Nccl, &environment, root.folder());
-        Node { root, environment, driver, pci, rdma, nccl }
+        let bridging = match root == Root::system() {
+            true => bridging(&rdma),
+            false => Vec::new(),
+        };
+        Node { root, environment, driver, pci, rdma, nccl, bridging }
+    }
+
+    /// What an interface's driver does by priority, where it says so.
+    pub fn bridging(&self, interface: &str) -> Option<&Bridging> {
+        self.bridging.iter().find(|(name, _)| name == interface).map(|(_, bridging)| bridging)
     }
 
     /// GPUs that the driver shows and that answer.
@@ -96,4 +107,12 @@ impl Node {
     pub fn nccl_version(&self) -> Option<Version> {
         self.used_nccl()?.version.as_deref()?.parse().ok()
     }
+}
+
+fn bridging(rdma: &[RdmaDevice]) -> Vec<(String, Bridging)> {
+    let ports = rdma.iter().flat_map(|device| device.ports.iter().map(move |port| (device, port)));
+    let ethernet = ports.filter(|(_, port)| port.ethernet);
+    let names = ethernet.filter_map(|(device, port)| device.interfaces_of(port).first().copied());
+    let asked = names.filter_map(|name| Some((name.to_owned(), machine::bridging(name)?)));
+    asked.collect()
 }

@@ -1,5 +1,6 @@
-//! Traffic classes followed through a RoCE port: traffic class, DSCP, priority, whether congestion control (ECN) is on there.
-//! Not switches, and not PFC, which sysfs does not show.
+//! Traffic classes followed through a RoCE port: traffic class, DSCP, priority, whether congestion control (ECN) and pauses (PFC)
+//! are on there.
+//! Not switches.
 
 use busbw_core::finding::Finding;
 
@@ -8,7 +9,7 @@ use super::{
     advice::{About, Advice},
     network::port_name,
 };
-use crate::machine::{Port, RdmaDevice};
+use crate::machine::{Bridging, Port, RdmaDevice};
 
 const ABOUT: About = About("network");
 /// Variables that set the traffic class of a library's queue pairs, and its service level.
@@ -57,11 +58,15 @@ struct Settings {
     asked: Vec<(&'static str, u8)>,
     /// Service levels that are asked for, by the same libraries.
     level: u8,
-    /// What the port derives priorities from: dscp or pcp; `None` where sysfs does not show it.
+    /// What the port derives priorities from: dscp or pcp; `None` where neither sysfs nor the driver shows it.
     trust: Option<String>,
     /// By priority: whether a receiver answers marked packets (notification point), and whether a sender slows down
     /// (reaction point); `None` where sysfs does not show it.
     ecn: Option<[(bool, bool); 8]>,
+    /// By priority, whether it is paused; `None` where the driver does not say.
+    pfc: Option<[bool; 8]>,
+    /// DSCPs with a priority of their own.
+    dscp: Vec<(u8, u8)>,
 }
 
 impl Settings {
@@ -77,12 +82,17 @@ impl Settings {
         let both = |priority| Some((on("roce_np", priority)?, on("roce_rp", priority)?));
         let ecn: Option<Vec<(bool, bool)>> = (0..8).map(both).collect();
         let asked = VARIABLES.iter().filter_map(|(name, _)| Some((*name, number(node, name)?)));
+        let Bridging { pfc, dscp } = node.bridging(&interface).cloned().unwrap_or_default();
+        let trust = root.text(format!("sys/class/net/{interface}/qos/trust"));
         Settings {
             forced: forced.and_then(|text| global_class(&text)),
             asked: asked.collect(),
             level: VARIABLES.iter().find_map(|(_, level)| number(node, level)).unwrap_or(0),
-            trust: root.text(format!("sys/class/net/{interface}/qos/trust")),
+            // A table of DSCPs is what makes a port trust them (mlx5: mlx5/core/en_dcbnl.c, mlx5e_dcbnl_ieee_setapp; mlxsw, too).
+            trust: trust.or_else(|| (!dscp.is_empty()).then(|| "dscp".to_owned())),
             ecn: ecn.and_then(|all| all.try_into().ok()),
+            pfc,
+            dscp,
             interface,
         }
     }
@@ -98,25 +108,33 @@ impl Settings {
         }
     }
 
-    /// The priority of packets of a class. By DSCP it is the upper three bits of six, unless the map was changed
+    /// The priority of packets of a class. By DSCP it is what the driver lists, else the upper three bits of six
     /// (mlnx_qos prints it: by default priority 3 has the DSCPs 24 to 31). By PCP it is the service level's lower three bits
     /// (Linux, drivers/infiniband/hw/mlx5/qp.c, mlx5_set_path).
     fn priority(&self, class: u8) -> u8 {
         match self.trusts_pcp() {
             true => self.level & 7,
-            false => class >> 5,
+            false => self.listed(class).unwrap_or(class >> 5),
         }
+    }
+
+    fn listed(&self, class: u8) -> Option<u8> {
+        let listed = self.dscp.iter().find(|(dscp, _)| *dscp == class >> 2);
+        listed.map(|(_, priority)| *priority)
     }
 
     fn trusts_pcp(&self) -> bool {
         self.trust.as_deref() == Some("pcp")
     }
 
-    /// One of the classes, in words: DSCP 26, priority 3, ECN on.
+    /// One of the classes, in words: DSCP 26, priority 3, ECN on, PFC on.
     fn words(&self, class: u8) -> String {
         let priority = self.priority(class);
         let by = match self.trust.as_deref() {
             Some("pcp") => " by the service level: the port trusts PCP",
+            Some(_) if !self.dscp.is_empty() && self.listed(class).is_none() => {
+                " if DSCPs that the driver does not list keep the default"
+            }
             Some(_) => "",
             None => " if the port trusts DSCP",
         };
@@ -127,15 +145,33 @@ impl Settings {
             Some((false, false)) => ", ECN off",
             None => "",
         };
-        format!("DSCP {}, priority {priority}{by}{ecn}", class >> 2)
+        let pfc = match self.pfc.map(|pfc| pfc[usize::from(priority)]) {
+            Some(true) => ", PFC on",
+            Some(false) => ", PFC off",
+            None => "",
+        };
+        format!("DSCP {}, priority {priority}{by}{ecn}{pfc}", class >> 2)
+    }
+
+    /// Priorities that have ECN in both directions; `None` where it is not shown.
+    fn with_ecn(&self) -> Option<Vec<u8>> {
+        let ecn = self.ecn?;
+        Some((0..8).filter(|at| ecn[usize::from(*at)] == (true, true)).collect())
+    }
+
+    /// Priorities that pause, likewise.
+    fn with_pfc(&self) -> Option<Vec<u8>> {
+        let pfc = self.pfc?;
+        Some((0..8).filter(|at| pfc[usize::from(*at)]).collect())
     }
 }
 
 /// Judges what was read of one port.
 fn roce(settings: &Settings, name: &str) -> Vec<Finding> {
     let interface = &settings.interface;
-    let confirm =
-        format!("mlnx_qos -i {interface}; cat /sys/class/net/{interface}/ecn/roce_*/enable/*");
+    let confirm = format!(
+        "mlnx_qos -i {interface}; cat /sys/class/net/{interface}/ecn/roce_*/enable/*; dcb pfc show dev {interface}"
+    );
     let mut findings: Vec<Finding> = Vec::new();
     for (who, class) in settings.classes() {
         findings.push(judge(settings, name, &who, class, &confirm));
@@ -149,7 +185,7 @@ fn roce(settings: &Settings, name: &str) -> Vec<Finding> {
         findings.push(ABOUT.note(name, seen, "cat /sys/class/infiniband/*/tc/*/traffic_class"));
     }
     let hidden: Vec<&str> = [
-        Some("PFC"),
+        settings.pfc.is_none().then_some("PFC"),
         settings.trust.is_none().then_some("what the port trusts (DSCP or PCP)"),
         settings.ecn.is_none().then_some("ECN"),
     ]
@@ -159,7 +195,11 @@ fn roce(settings: &Settings, name: &str) -> Vec<Finding> {
     let ask = format!(
         "mlnx_qos -i {interface}; dcb pfc show dev {interface}; dcb app show dev {interface}"
     );
-    findings.push(ABOUT.unknown(name, format!("sysfs does not show {}", hidden.join(", ")), &ask));
+    if !hidden.is_empty() {
+        let hidden = hidden.join(", ");
+        let why = format!("neither sysfs nor the driver (DCB) shows {hidden}");
+        findings.push(ABOUT.unknown(name, why, &ask));
+    }
     findings
 }
 
@@ -179,36 +219,66 @@ fn judge(settings: &Settings, name: &str, who: &str, class: u8, confirm: &str) -
             },
         );
     }
-    let Some(ecn) = settings.ecn else { return ABOUT.note(name, seen, confirm) };
     let priority = settings.priority(class);
-    let is_on = |at: &usize| ecn[*at] == (true, true);
-    if is_on(&usize::from(priority)) {
+    let (ecn, pfc) = (settings.with_ecn(), settings.with_pfc());
+    // Whether it is on there, and the priorities for which it is on otherwise.
+    let of = |on: &Option<Vec<u8>>| match on {
+        Some(on) if on.contains(&priority) => (Some(true), Vec::new()),
+        Some(on) => (Some(false), on.clone()),
+        None => (None, Vec::new()),
+    };
+    let ((has_ecn, other_ecn), (has_pfc, other_pfc)) = (of(&ecn), of(&pfc));
+    let list = |of: &[u8]| of.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+    if has_ecn == Some(true) && other_pfc.is_empty() {
         return ABOUT.fine(name, seen);
     }
-    let others: Vec<String> = (0..8).filter(is_on).map(|at: usize| at.to_string()).collect();
-    if !is_set || others.is_empty() {
-        // Without ECN a network can be lossless by PFC, or not congested.
-        return ABOUT.note(name, seen, confirm);
+    let lacks_ecn = has_ecn == Some(false) && !other_ecn.is_empty();
+    // Where ECN is not shown, it may be lossy by intention.
+    let lacks_pfc = has_ecn == Some(false) && has_pfc == Some(false) && !other_pfc.is_empty();
+    if !is_set || !(lacks_ecn || lacks_pfc) {
+        // Without ECN a network can be lossless by PFC, without PFC lossy and fast, or not congested.
+        let elsewhere = match other_pfc.is_empty() {
+            true => String::new(),
+            false => format!("; PFC is on for priority {}", list(&other_pfc)),
+        };
+        return ABOUT.note(name, format!("{seen}{elsewhere}"), confirm);
     }
     let mut remedy = format!(
         "a traffic class of such a priority, or: echo 1 | sudo tee /sys/class/net/{interface}/ecn/roce_{{np,rp}}/enable/{priority}"
     );
+    if !lacks_ecn {
+        remedy = format!(
+            "a traffic class of such a priority, or: sudo dcb pfc set dev {interface} prio-pfc {priority}:on, on all nodes and switches"
+        );
+    }
     // A DSCP where the traffic class belongs: it lacks the two bits of ECN.
-    if class < 64 && is_on(&usize::from(class >> 3)) {
+    let meant = settings.priority(class << 2 | 2);
+    if class < 64 && (other_ecn.contains(&meant) || other_pfc.contains(&meant)) {
         remedy = format!(
             "if {class} is meant as DSCP, the traffic class is {}; else {remedy}",
             class << 2 | 2
         );
     }
-    ABOUT.slow(
-        name,
-        format!("{seen}; it is on for priority {}", others.join(", ")),
-        &Advice {
-            cost: "senders do not slow down when switches mark packets: pauses, or losses and retransmissions",
-            remedy: &remedy,
-            confirm,
-        },
-    )
+    let on = match (lacks_ecn, lacks_pfc) {
+        (true, true) if other_ecn == other_pfc => {
+            format!("both are on for priority {}", list(&other_ecn))
+        }
+        (true, true) => {
+            let (ecn, pfc) = (list(&other_ecn), list(&other_pfc));
+            format!("ECN is on for priority {ecn}, PFC for {pfc}")
+        }
+        (true, false) => format!("it is on for priority {}", list(&other_ecn)),
+        _ => format!("PFC is on for priority {}", list(&other_pfc)),
+    };
+    let cost = match lacks_ecn {
+        true => {
+            "senders do not slow down when switches mark packets: pauses, or losses and retransmissions"
+        }
+        false => {
+            "nothing pauses these packets where a buffer is full: they are lost, and sent again"
+        }
+    };
+    ABOUT.slow(name, format!("{seen}; {on}"), &Advice { cost, remedy: &remedy, confirm })
 }
 
 /// What all RoCE ports of a node do with their traffic, to compare nodes; one text a port.
@@ -279,6 +349,66 @@ mod tests {
         assert_eq!(unset.cause, "no traffic class is set: DSCP 0, priority 0, ECN off");
     }
 
+    fn with_pfc(on: &[u8], settings: Settings) -> Settings {
+        Settings { pfc: Some(std::array::from_fn(|at| on.contains(&(at as u8)))), ..settings }
+    }
+
+    #[test]
+    fn pauses_are_followed_too() {
+        let said = |class, settings| {
+            let found = asking(class, settings);
+            (found.severity, found.cause)
+        };
+        let is = |severity, cause: &str| (severity, cause.to_owned());
+        let good = with_pfc(&[3], with_ecn(&[3]));
+        assert_eq!(
+            said(106, good.clone()),
+            is(Severity::Fine, "NCCL_IB_TC=106: DSCP 26, priority 3, ECN on, PFC on")
+        );
+        assert_eq!(
+            said(160, good.clone()),
+            is(
+                Severity::Slow,
+                "NCCL_IB_TC=160: DSCP 40, priority 5, ECN off, PFC off; both are on for priority 3"
+            )
+        );
+        // Lossy by intention: its senders slow down.
+        assert_eq!(
+            said(160, with_pfc(&[3], with_ecn(&[5]))),
+            is(
+                Severity::Note,
+                "NCCL_IB_TC=160: DSCP 40, priority 5, ECN on, PFC off; PFC is on for priority 3"
+            )
+        );
+        // A driver that shows PFC alone.
+        let only_pfc = Settings { ecn: None, ..good.clone() };
+        let (severity, cause) = said(160, only_pfc.clone());
+        assert_eq!(severity, Severity::Note);
+        assert!(cause.ends_with("PFC off; PFC is on for priority 3"), "{cause}");
+        assert_eq!(asking(106, only_pfc).severity, Severity::Note);
+        // ECN is on nowhere.
+        let found = asking(160, with_pfc(&[3], with_ecn(&[])));
+        assert_eq!(found.severity, Severity::Slow);
+        assert!(found.remedy.unwrap().contains("dcb pfc set dev eth0 prio-pfc 5:on"));
+        // Nothing is hidden, and nothing is unknown.
+        assert_eq!(roce(&good, "mlx5_0").len(), 1);
+    }
+
+    #[test]
+    fn a_map_that_was_changed() {
+        let settings = Settings { dscp: vec![(26, 4)], ..with_pfc(&[4], with_ecn(&[4])) };
+        let found = asking(106, settings);
+        assert_eq!(
+            (found.severity, found.cause.as_str()),
+            (Severity::Fine, "NCCL_IB_TC=106: DSCP 26, priority 4, ECN on, PFC on")
+        );
+        let unlisted = Settings { dscp: vec![(27, 4)], ..with_pfc(&[3], with_ecn(&[3])) };
+        assert_eq!(
+            asking(106, unlisted).cause,
+            "NCCL_IB_TC=106: DSCP 26, priority 3 if DSCPs that the driver does not list keep the default, ECN on, PFC on"
+        );
+    }
+
     #[test]
     fn a_dscp_in_place_of_a_class() {
         let remedy = asking(26, with_ecn(&[3])).remedy.unwrap();
@@ -310,7 +440,7 @@ mod tests {
         assert_eq!(found[1].severity, Severity::Unknown);
         assert_eq!(
             found[1].cause,
-            "sysfs does not show PFC, what the port trusts (DSCP or PCP), ECN"
+            "neither sysfs nor the driver (DCB) shows PFC, what the port trusts (DSCP or PCP), ECN"
         );
         assert!(found[1].confirm.as_ref().unwrap().starts_with("mlnx_qos -i eth0"));
     }

@@ -192,7 +192,12 @@ fn a_traffic_class_through_a_port() {
     let trusting = [("qos/trust", "dscp\n")];
     let found = server(&trusting, ("NCCL_IB_TC", "106"));
     assert!(says(&found, Severity::Fine, "mlx5_0", "NCCL_IB_TC=106: DSCP 26, priority 3, ECN on"));
-    assert!(says(&found, Severity::Unknown, "mlx5_0", "sysfs does not show PFC"));
+    assert!(says(
+        &found,
+        Severity::Unknown,
+        "mlx5_0",
+        "neither sysfs nor the driver (DCB) shows PFC"
+    ));
     assert!(says(
         &found,
         Severity::Note,
