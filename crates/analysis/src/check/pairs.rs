@@ -66,7 +66,7 @@ impl PairsLaunch {
     }
 }
 
-/// Whether one more launch may decide: the first failed, or names somebody whom no other has named.
+/// Whether one more launch may decide: the first failed, or somebody is named by one launch alone.
 pub(super) fn is_open(launches: &[PairsLaunch]) -> bool {
     let Some((first, later)) = launches.split_first() else { return false };
     match &first.outcome {
@@ -76,7 +76,7 @@ pub(super) fn is_open(launches: &[PairsLaunch]) -> bool {
             let is_judged = |launch: &PairsLaunch| launch.outcome.is_ok() && !launch.is_disturbed();
             first.suspects()
                 && later.iter().all(is_judged)
-                && lines(launches).iter().all(|line| line.measured < TWICE)
+                && lines(launches).iter().any(|line| line.measured < TWICE)
         }
     }
 }
@@ -109,9 +109,13 @@ pub(super) fn lines(launches: &[PairsLaunch]) -> Vec<CheckLine> {
         let looks = launch.outcome.iter().flatten();
         let found = looks.flat_map(|look| named(look, &later[at + 1..]));
         let found: Vec<CheckLine> = found.filter(|line| line.measured >= TWICE).collect();
-        let is_new = |line: &CheckLine| lines.iter().all(|known| known.subject != line.subject);
-        let found: Vec<CheckLine> = found.into_iter().filter(is_new).collect();
-        lines.extend(found);
+        for line in found {
+            match lines.iter_mut().find(|known| known.subject == line.subject) {
+                Some(known) if known.measured >= TWICE => {}
+                Some(known) => *known = line,
+                None => lines.push(line),
+            }
+        }
     }
     if lines.is_empty() {
         lines.push(nobody(looks));
@@ -177,9 +181,10 @@ fn verdict(look: &Look, cause: &str, said: &[Again]) -> CheckLine {
     let once =
         |verdict, text| CheckLine { measured: 1, ..CheckLine::new(Check::Pairs, verdict, text) };
     if let Some(at) = said.iter().position(|again| matches!(again, Again::Same)) {
-        let also = match at {
-            0 => "a second launch names it, too",
-            _ => "a third launch names it, too, which the second did not",
+        let also = match &said[..at] {
+            [] => "a second launch names it, too",
+            [Again::Others(_), ..] => "a third launch names it, too, which the second did not",
+            _ => "a later launch names it, too",
         };
         // Two ranks have two cells, and other work on the one host shows as one that is slow.
         if look.labels.len() < 3 {
@@ -197,9 +202,10 @@ fn verdict(look: &Look, cause: &str, said: &[Again]) -> CheckLine {
     });
     let instead: Vec<&Vec<String>> = instead.collect();
     if !instead.is_empty() {
-        let launches = match instead.len() {
-            1 => "a second launch".to_owned(),
-            count => format!("{count} more launches"),
+        let launches = match (said.len(), instead.len()) {
+            (1, _) => "a second launch".to_owned(),
+            (_, 1) => "a later launch".to_owned(),
+            (_, count) => format!("{count} more launches"),
         };
         let names: BTreeSet<&str> = instead.into_iter().flatten().map(String::as_str).collect();
         let others = match names.is_empty() {
