@@ -133,8 +133,6 @@ impl Connection {
     pub(super) fn move_on(&self) -> bool {
         let first = self.turn.load(Ordering::Relaxed);
         let (wanted, is_urgent) = self.wanted();
-        // All has left of what was wanted, as of a message of one chunk.
-        let mut is_short = false;
         let mut moved = false;
         for number in (first..self.paths.len()).chain(0..first) {
             let path = &self.paths[number];
@@ -146,18 +144,16 @@ impl Connection {
             if moved && self.open.is_listed() {
                 let (wanted, is_urgent) = self.wanted();
                 let is_left = is_urgent || wanted >> number & 1 != 0 || is_writing(path);
-                if !(path.readable.is_raised() || is_left) {
-                    is_short = true;
-                    continue;
+                if path.readable.is_raised() || is_left {
+                    self.turn.store(number, Ordering::Relaxed);
+                    self.manager.engine.call();
+                } else {
+                    // All has left, as of a message of one chunk. The other paths are not looked at, which costs more than that.
+                    self.manager.engine.call_within(THREADS_OF_SHORT_MESSAGES);
                 }
-                self.turn.store(number, Ordering::Relaxed);
-                self.manager.engine.call();
-                return moved;
+                break;
             }
             moved |= self.try_move(number) == Some(true);
-        }
-        if is_short {
-            self.manager.engine.call_within(THREADS_OF_SHORT_MESSAGES);
         }
         moved
     }
