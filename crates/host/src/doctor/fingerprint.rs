@@ -47,6 +47,7 @@ impl Fingerprint {
         add("NIC ports", counted(ports.map(|port| format!("{} {}", port.state, port.rate))));
         add("NIC driver", counted(devices.clone().filter_map(|d| network::kernel_driver(node, d))));
         add("NIC priorities", counted(priorities::of_ports(node).into_iter()));
+        add("NIC PFC", counted(priorities::pauses_of_ports(node).into_iter()));
         let interfaces = devices.flat_map(|device| &device.interfaces);
         let mtu = |name: &String| node.root.text(format!("sys/class/net/{name}/mtu"));
         add("NIC MTU", counted(interfaces.filter_map(mtu)));
@@ -206,6 +207,7 @@ impl Difference {
             "driver" | "GPU" | "GPU firmware" => "nvidia-smi -q on each",
             name if is_variable(name) => "env | grep -e NCCL_ -e _IB_ on each",
             "NIC priorities" => "mlnx_qos -i INTERFACE; env | grep _IB_T on each",
+            "NIC PFC" => "dcb pfc show dev INTERFACE on each",
             name if name.starts_with("NIC") => "ibstat; ip link on each",
             name if name.starts_with("MTU") => "ip link on each",
             "memlock" => "ulimit -l on each, as the job daemon starts processes",

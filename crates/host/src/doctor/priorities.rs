@@ -97,6 +97,12 @@ impl Settings {
         }
     }
 
+    /// As sysfs alone has it.
+    fn without_bridging(self, node: &Node) -> Settings {
+        let trust = node.root.text(format!("sys/class/net/{}/qos/trust", self.interface));
+        Settings { trust, pfc: None, dscp: Vec::new(), ..self }
+    }
+
     /// The class that packets have, and who says so.
     fn classes(&self) -> Vec<(String, u8)> {
         match (self.forced, self.asked.as_slice()) {
@@ -228,7 +234,6 @@ fn judge(settings: &Settings, name: &str, who: &str, class: u8, confirm: &str) -
         None => (None, Vec::new()),
     };
     let ((has_ecn, other_ecn), (has_pfc, other_pfc)) = (of(&ecn), of(&pfc));
-    let list = |of: &[u8]| of.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
     if has_ecn == Some(true) && other_pfc.is_empty() {
         return ABOUT.fine(name, seen);
     }
@@ -243,14 +248,18 @@ fn judge(settings: &Settings, name: &str, who: &str, class: u8, confirm: &str) -
         };
         return ABOUT.note(name, format!("{seen}{elsewhere}"), confirm);
     }
-    let mut remedy = format!(
-        "a traffic class of such a priority, or: echo 1 | sudo tee /sys/class/net/{interface}/ecn/roce_{{np,rp}}/enable/{priority}"
+    let ecn_there = format!(
+        "echo 1 | sudo tee /sys/class/net/{interface}/ecn/roce_{{np,rp}}/enable/{priority}"
     );
-    if !lacks_ecn {
-        remedy = format!(
-            "a traffic class of such a priority, or: sudo dcb pfc set dev {interface} prio-pfc {priority}:on, on all nodes and switches"
-        );
-    }
+    let pfc_there = format!(
+        "sudo dcb pfc set dev {interface} prio-pfc {priority}:on, on all nodes and switches"
+    );
+    let there = match (lacks_ecn, lacks_pfc) {
+        (true, true) => format!("{ecn_there}; {pfc_there}"),
+        (true, false) => ecn_there,
+        _ => pfc_there,
+    };
+    let mut remedy = format!("a traffic class of such a priority, or: {there}");
     // A DSCP where the traffic class belongs: it lacks the two bits of ECN.
     let meant = settings.priority(class << 2 | 2);
     if class < 64 && (other_ecn.contains(&meant) || other_pfc.contains(&meant)) {
@@ -267,6 +276,9 @@ fn judge(settings: &Settings, name: &str, who: &str, class: u8, confirm: &str) -
             let (ecn, pfc) = (list(&other_ecn), list(&other_pfc));
             format!("ECN is on for priority {ecn}, PFC for {pfc}")
         }
+        (true, false) if has_pfc.is_some() => {
+            format!("ECN is on for priority {}", list(&other_ecn))
+        }
         (true, false) => format!("it is on for priority {}", list(&other_ecn)),
         _ => format!("PFC is on for priority {}", list(&other_pfc)),
     };
@@ -281,22 +293,42 @@ fn judge(settings: &Settings, name: &str, who: &str, class: u8, confirm: &str) -
     ABOUT.slow(name, format!("{seen}; {on}"), &Advice { cost, remedy: &remedy, confirm })
 }
 
-/// What all RoCE ports of a node do with their traffic, to compare nodes; one text a port.
-pub(super) fn of_ports(node: &Node) -> Vec<String> {
-    let ports = node.adapters().flat_map(|(device, _)| {
+fn roce_ports(node: &Node) -> impl Iterator<Item = (&RdmaDevice, &Port)> {
+    node.adapters().flat_map(|(device, _)| {
         device
             .ports
             .iter()
             .filter(|port| port.ethernet && port.state == "ACTIVE")
             .map(move |port| (device, port))
-    });
-    ports
-        .map(|(device, port)| {
-            let settings = Settings::read(node, device, port);
-            let words = settings.classes().into_iter().map(|(_, class)| settings.words(class));
-            words.collect::<Vec<_>>().join(" and ")
+    })
+}
+
+/// What all RoCE ports of a node do with their traffic, to compare nodes; one text a port, by sysfs and the environment.
+pub(super) fn of_ports(node: &Node) -> Vec<String> {
+    let words = |(device, port)| {
+        // What a driver does not say of one node is no difference.
+        let settings = Settings::read(node, device, port).without_bridging(node);
+        let words = settings.classes().into_iter().map(|(_, class)| settings.words(class));
+        words.collect::<Vec<_>>().join(" and ")
+    };
+    roce_ports(node).map(words).collect()
+}
+
+/// The priorities that all RoCE ports of a node pause, likewise; nothing where a driver does not say it.
+pub(super) fn pauses_of_ports(node: &Node) -> Vec<String> {
+    let words = |(device, port)| {
+        let on = Settings::read(node, device, port).with_pfc()?;
+        Some(match on.as_slice() {
+            [] => "no priority".to_owned(),
+            on => format!("priority {}", list(on)),
         })
-        .collect()
+    };
+    let all: Option<Vec<String>> = roce_ports(node).map(words).collect();
+    all.unwrap_or_default()
+}
+
+fn list(priorities: &[u8]) -> String {
+    priorities.iter().map(u8::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// `Global tclass=106`: the first line of the driver's file.

@@ -2,15 +2,13 @@
 //! the priorities of DSCPs.
 //! Nothing is set, and switches are not asked. Format: Linux, include/uapi/linux/dcbnl.h; net/dcb/dcbnl.c, dcb_doit.
 
-use std::time::Duration;
+use std::{sync::mpsc, thread, time::Duration};
 
 use rustix::{
     io::{self, Errno},
     net::{
-        AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
-        netlink::SocketAddrNetlink,
+        AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink::SocketAddrNetlink,
         recv, sendto, socket_with,
-        sockopt::{Timeout, set_socket_timeout},
     },
 };
 
@@ -45,18 +43,22 @@ const APP: u16 = 1;
 const BY_DSCP: u8 = 5;
 /// The flags NLA_F_NESTED and NLA_F_NET_BYTEORDER of an attribute's type.
 const FLAGS: u16 = 0xc000;
-/// The kernel answers at once.
+/// A driver may ask its adapter's firmware, and a sick one does not answer.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Asks the kernel. `None` where the driver has no such settings, or there is no such interface or no netlink.
+/// Asks the kernel. `None` where the driver has no such settings or does not answer, or there is no such interface or no netlink.
 pub fn bridging(interface: &str) -> Option<Bridging> {
-    answer(&asked(interface).ok()?).ok()
+    let (told, said) = mpsc::channel();
+    let interface = interface.to_owned();
+    // The kernel answers within sendto(), for which there is no timeout: a thread that is stuck there is left behind.
+    let ask = move || told.send(asked(&interface));
+    thread::Builder::new().name("busbw-dcb".to_owned()).spawn(ask).ok()?;
+    answer(&said.recv_timeout(TIMEOUT).ok()?.ok()?).ok()
 }
 
 fn asked(interface: &str) -> io::Result<Vec<u8>> {
     // Without a protocol it is NETLINK_ROUTE.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    set_socket_timeout(&socket, Timeout::Recv, Some(TIMEOUT))?;
     sendto(&socket, &request(interface), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
     let mut bytes = vec![0; 1 << 16];
     let (length, _) = recv(&socket, bytes.as_mut_slice(), RecvFlags::empty())?;
