@@ -103,11 +103,13 @@ pub(super) fn lines(launches: &[PairsLaunch]) -> Vec<CheckLine> {
             return vec![CheckLine { took_s, ..line.of(subject) }];
         }
     };
-    let mut lines: Vec<CheckLine> = looks.iter().flat_map(|look| named(look, later)).collect();
+    let is_first = true;
+    let mut lines: Vec<CheckLine> =
+        looks.iter().flat_map(|look| named(look, later, is_first)).collect();
     // Whom the first launch does not name, and two later ones do.
     for (at, launch) in later.iter().enumerate() {
         let looks = launch.outcome.iter().flatten();
-        let found = looks.flat_map(|look| named(look, &later[at + 1..]));
+        let found = looks.flat_map(|look| named(look, &later[at + 1..], !is_first));
         let found: Vec<CheckLine> = found.filter(|line| line.measured >= TWICE).collect();
         for line in found {
             match lines.iter_mut().find(|known| known.subject == line.subject) {
@@ -162,12 +164,12 @@ fn again(look: &Look, slow: &SlowSubject, launch: &PairsLaunch) -> Again {
     }
 }
 
-/// The lines of the subjects that a matrix names.
-fn named(look: &Look, later: &[PairsLaunch]) -> Vec<CheckLine> {
+/// The lines of the subjects that a matrix names, of the first launch or of a later one.
+fn named(look: &Look, later: &[PairsLaunch], is_first: bool) -> Vec<CheckLine> {
     let sentences = look.verdict.findings(&look.labels);
     let line = |(slow, finding): (&SlowSubject, busbw_core::finding::Finding)| {
         let said: Vec<Again> = later.iter().map(|launch| again(look, slow, launch)).collect();
-        verdict(look, &finding.cause, &said)
+        verdict(look, &finding.cause, &said, is_first)
             .of(Some(subject(slow.subject, look)))
             .figure(figure(look, slow))
             .advice(finding.remedy, finding.confirm)
@@ -176,12 +178,13 @@ fn named(look: &Look, later: &[PairsLaunch]) -> Vec<CheckLine> {
 }
 
 /// The line of a subject, from what later launches say of it.
-fn verdict(look: &Look, cause: &str, said: &[Again]) -> CheckLine {
+fn verdict(look: &Look, cause: &str, said: &[Again], is_first: bool) -> CheckLine {
     let text = format!("{}: {cause}", look.test.name());
     let once =
         |verdict, text| CheckLine { measured: 1, ..CheckLine::new(Check::Pairs, verdict, text) };
     if let Some(at) = said.iter().position(|again| matches!(again, Again::Same)) {
         let also = match &said[..at] {
+            _ if !is_first => "two later launches name it, which the first did not",
             [] => "a second launch names it, too",
             [Again::Others(_), ..] => "a third launch names it, too, which the second did not",
             _ => "a later launch names it, too",
@@ -195,6 +198,13 @@ fn verdict(look: &Look, cause: &str, said: &[Again]) -> CheckLine {
             return CheckLine { measured: TWICE, ..line };
         }
         return CheckLine::fault(Check::Pairs, TWICE, format!("{text}; {also}"));
+    }
+    if let Some(why) = said.iter().find_map(|again| match again {
+        Again::Failed(why) => Some(why),
+        _ => None,
+    }) {
+        let launch = if said.len() == 1 { "a second launch" } else { "a later launch" };
+        return CheckLine::fault(Check::Pairs, 1, format!("{text}; {launch} failed: {why}"));
     }
     let instead = said.iter().filter_map(|again| match again {
         Again::Others(names) => Some(names),
@@ -214,16 +224,13 @@ fn verdict(look: &Look, cause: &str, said: &[Again]) -> CheckLine {
         };
         return once(Verdict::Pass, format!("{text}; {launches} did not find it{others}"));
     }
-    match said.first() {
-        Some(Again::Failed(why)) => {
-            CheckLine::fault(Check::Pairs, 1, format!("{text}; a second launch failed: {why}"))
-        }
-        Some(_) => {
+    match said.is_empty() {
+        false => {
             let text =
                 format!("{text}; the second launch was disturbed, and nothing can be said of it");
             once(Verdict::CannotTell, text)
         }
-        None => {
+        true => {
             let text = format!("{text}; there was no time to measure it again");
             CheckLine::fault(Check::Pairs, 1, text)
         }
@@ -420,7 +427,13 @@ mod tests {
                 .collect();
             assert_eq!(subjects, whom.map(str::to_owned).into_iter().collect::<Vec<_>>());
         }
-        assert!(!is_open(&[rank.clone(), rank]) && !is_open(&[nobody]));
+        assert!(!is_open(&[rank.clone(), rank.clone()]) && !is_open(&[nobody.clone()]));
+        // A third launch that fails clears nobody.
+        let failed =
+            PairsLaunch { outcome: Err(Failure::Tool("ssh failed".to_owned())), took_s: 1.0 };
+        let found = lines(&[rank, nobody, failed]);
+        assert_eq!((found[0].verdict, found[0].measured), (Verdict::CannotTell, 1), "{found:?}");
+        assert!(found[0].text.ends_with("a later launch failed: ssh failed"), "{found:?}");
     }
 
     #[test]
