@@ -65,7 +65,6 @@ pub fn picture(fabric: &Fabric, shape: &Shape) -> String {
     }
     let nics = shape.lanes.count * shape.lanes.nics;
     let island = fabric.island();
-    let below = if fabric.hosts_per_island() > 1 { "" } else { "host" };
     let rails = match shape.rails {
         1 => "their NICs at one leaf".to_owned(),
         rails => format!("their NICs at {rails} leaves (rails)"),
@@ -73,7 +72,7 @@ pub fn picture(fabric: &Fabric, shape: &Shape) -> String {
     let _ = writeln!(
         text,
         "{:>width$}  [ {} {island}s, {} GPUs and {nics} NICs each: {} a block, {rails} ]",
-        below,
+        "host",
         shape.hosts,
         fabric.gpus_per_island(),
         shape.hosts_per_block

@@ -16,6 +16,8 @@ pub struct Shape {
     pub planes: usize,
     /// Islands in all: hosts, or NVLink domains of several.
     pub hosts: usize,
+    /// Hosts of an island; 1 where NVLink ends at the host.
+    pub hosts_per_island: usize,
     /// Islands of a block, which share their leaves.
     pub hosts_per_block: usize,
     /// Blocks; the last may have fewer islands.
@@ -77,6 +79,13 @@ impl Shape {
             return Err(wrong("machine", None, why));
         };
         let (island, joined) = (fabric.island(), fabric.hosts_per_island());
+        let gpus = fabric.machine.node.gpus;
+        let domain = fabric.machine.node.nvlink.as_ref().map_or(0, |nvlink| nvlink.domain);
+        if domain > gpus && !domain.is_multiple_of(gpus) {
+            let why =
+                format!("an NVLink domain of {domain} GPUs is no whole number of hosts of {gpus}");
+            return Err(wrong("machine", None, why));
+        }
         if joined > 1 && !fabric.hosts.is_multiple_of(joined) {
             let why = format!(
                 "{} hosts do not fill NVLink domains of {joined} hosts each: a multiple of {joined} does, or a smaller domain in \
@@ -84,13 +93,6 @@ impl Shape {
                 fabric.hosts
             );
             return Err(wrong("hosts", None, why));
-        }
-        let gpus = fabric.machine.node.gpus;
-        let domain = fabric.machine.node.nvlink.as_ref().map_or(0, |nvlink| nvlink.domain);
-        if domain > gpus && !domain.is_multiple_of(gpus) {
-            let why =
-                format!("an NVLink domain of {domain} GPUs is no whole number of hosts of {gpus}");
-            return Err(wrong("machine", None, why));
         }
         if fabric.gpus_per_island() > MAX_GPUS_PER_ISLAND {
             let why = format!("an NVLink domain has at most {MAX_GPUS_PER_ISLAND} GPUs here");
@@ -124,6 +126,7 @@ impl Shape {
             rails: fabric.rails,
             planes: fabric.planes,
             hosts: fabric.islands(),
+            hosts_per_island: joined,
             hosts_per_block,
             blocks,
             blocks_per_pod: blocks,
@@ -223,7 +226,7 @@ impl Shape {
             self.pods * self.spines * self.spine_up,
         ];
         let below = |tier: usize| match tier {
-            0 => fabric.island().to_owned(),
+            0 => "host".to_owned(),
             tier => fabric.tiers[tier - 1].name.clone(),
         };
         let tiers = fabric.tiers.iter().zip(per_plane).enumerate();
