@@ -427,7 +427,7 @@ mod tests {
                 .collect();
             assert_eq!(subjects, whom.map(str::to_owned).into_iter().collect::<Vec<_>>());
         }
-        assert!(!is_open(&[rank.clone(), rank.clone()]) && !is_open(&[nobody.clone()]));
+        assert!(!is_open(&[rank.clone(), rank.clone()]) && !is_open(std::slice::from_ref(&nobody)));
         // A third launch that fails clears nobody.
         let failed =
             PairsLaunch { outcome: Err(Failure::Tool("ssh failed".to_owned())), took_s: 1.0 };
