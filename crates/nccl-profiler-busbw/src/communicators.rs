@@ -19,6 +19,10 @@ pub(crate) const COMMUNICATORS: usize = 4_096;
 const PEER_BYTES: usize = 16 << 20;
 /// Ranks that are thought of where NCCL does not say how many there are (v2, v3).
 const UNSAID_RANKS: usize = 1_024;
+/// From this interface on (NCCL 2.31) a kernel that is not timed is not counted on the host, but on the GPU. After one, NCCL
+/// takes times of other kernels for those of a call (2.32.3, disassembled: ncclProfilerPostPlanWork; up to 2.30.7
+/// `incWorkCounter` of src/proxy.cc counts all).
+pub(crate) const COUNTS_TIMED_ONLY: u32 = 7;
 
 /// What NCCL says in init.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +58,8 @@ pub(crate) struct Communicator {
     pub said: OnceLock<(String, String)>,
     /// How its GPU's clock stands to ours.
     pub gpu_clock: GpuClock,
+    /// NCCL was never seen not to time its kernels ([`COUNTS_TIMED_ONLY`]).
+    counted: AtomicBool,
     ended: AtomicBool,
     messages: OnceLock<Box<[AtomicU64]>>,
     steps: OnceLock<Box<[Sums]>>,
@@ -63,6 +69,15 @@ impl Communicator {
     /// NCCL's mask of events now; it is the process's, and may be changed while it runs.
     pub fn mask(&self) -> u64 {
         self.mask.map_or(0, |mask| u64::from(mask.load(Ordering::Relaxed) as u32))
+    }
+
+    /// Whether the times that NCCL gives of its kernels are theirs: see [`COUNTS_TIMED_ONLY`]. To be asked often, since it
+    /// notices here that kernels are not timed.
+    pub fn has_kernel_times(&self) -> bool {
+        if self.told.interface >= COUNTS_TIMED_ONLY && self.mask() & kind::KERNEL_CHANNEL == 0 {
+            self.counted.store(false, Ordering::Relaxed);
+        }
+        self.counted.load(Ordering::Relaxed)
     }
 
     /// Asks NCCL for events of kernels, or no longer: whether that changed what it does. A mask that somebody else has set is
@@ -175,7 +190,7 @@ impl Communicators {
             Some(unsafe { AtomicI32::from_ptr(mask) })
         };
         self.live.fetch_add(1, Ordering::AcqRel);
-        Some(place.get_or_init(|| Communicator {
+        let begun = place.get_or_init(|| Communicator {
             number,
             rank: AtomicI32::new(told.rank.map_or(-1, |rank| rank as i32)),
             told,
@@ -184,10 +199,13 @@ impl Communicators {
             sampled,
             said: OnceLock::new(),
             gpu_clock: GpuClock::new(),
+            counted: AtomicBool::new(true),
             ended: AtomicBool::new(false),
             messages: OnceLock::new(),
             steps: OnceLock::new(),
-        }))
+        });
+        let _ = begun.has_kernel_times();
+        Some(begun)
     }
 
     /// By its number.

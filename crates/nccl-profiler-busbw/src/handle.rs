@@ -12,6 +12,8 @@ pub(crate) enum Of {
     Group,
     /// A call: a slot and its generation.
     Call,
+    /// A call, whose channels' times would be another call's.
+    UncountedCall,
     /// A channel of the call's kernel, whose end is a state with a time (v4 and newer).
     Channel,
     /// The same without times (v3): it ends when its event does.
@@ -44,6 +46,7 @@ impl Handle {
             Of::UntimedChannel => 5,
             Of::ProxyOperation => 6,
             Of::Step => 7,
+            Of::UncountedCall => 8,
         };
         let bits = u64::from(process & 0xfff) << 52
             | kind << 48
@@ -66,6 +69,7 @@ impl Handle {
             5 => Of::UntimedChannel,
             6 => Of::ProxyOperation,
             7 => Of::Step,
+            8 => Of::UncountedCall,
             _ => return None,
         };
         Some(Handle { of, generation: (bits >> 16) as u32, index: bits as u16 })

@@ -97,6 +97,12 @@ fn begin(interface: u32) -> Option<Recorder> {
         log::info(&format!("{} is off: nothing is recorded", names::VARIABLE));
         return None;
     }
+    if extent == Extent::Sampled && extent.sampled(interface).is_none() {
+        let variable = names::VARIABLE;
+        log::warn(&format!(
+            "{variable}=sampled: every kernel is timed, since NCCL 2.31 and newer give wrong times of those that follow one that is not"
+        ));
+    }
     let folder = folder::make(&setting).map_err(|why| log::warn(&why.to_string())).ok()?;
     // For the process's life: NCCL and exit come here at any time.
     let memory: &'static Memory =
@@ -234,7 +240,8 @@ impl Recorder {
         let datatype: [u64; 2] = packed(call.datatype);
         let [protocol]: [u64; 1] = packed(call.protocol);
         let now = self.memory.now();
-        let kernel = if itself {
+        let counted = communicator.has_kernel_times();
+        let kernel = if itself || !counted {
             Kernel::Untold
         } else {
             let parts = parts(function[0], communicator.told.ranks);
@@ -270,7 +277,10 @@ impl Recorder {
         ];
         let new = NewCall { class, sequence, enqueued: now };
         match self.memory.slots.begin(&new) {
-            Some((index, generation)) => Some(Handle { of: Of::Call, generation, index }),
+            Some((index, generation)) => {
+                let of = if counted { Of::Call } else { Of::UncountedCall };
+                Some(Handle { of, generation, index })
+            }
             None => self.drop_call(),
         }
     }
@@ -331,7 +341,7 @@ impl Recorder {
     pub fn stop(&self, handle: *mut c_void) {
         let Some(handle) = Handle::read(handle, self.process) else { return };
         match handle.of {
-            Of::Call => self.memory.slots.stop(handle.index, handle.generation),
+            Of::Call | Of::UncountedCall => self.memory.slots.stop(handle.index, handle.generation),
             Of::UntimedChannel => {
                 let _ = self.memory.slots.channel_ended(handle.index, handle.generation, 0);
             }

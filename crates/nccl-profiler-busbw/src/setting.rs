@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use nccl_plugin_abi::profiler::kind;
 
-use crate::names::{FOLDER, VARIABLE};
+use crate::{
+    communicators::COUNTS_TIMED_ONLY,
+    names::{FOLDER, VARIABLE},
+};
 
 /// What is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +42,10 @@ impl Extent {
 }
 
 impl Extent {
-    /// The mask of which not all small kernels are timed. None: all are.
+    /// The mask of which not all small kernels are timed. None: all are, also where a kernel that is not timed would make
+    /// the times of later ones wrong.
     pub fn sampled(self, interface: u32) -> Option<u64> {
-        (self == Self::Sampled).then(|| self.mask(interface))
+        (self == Self::Sampled && interface < COUNTS_TIMED_ONLY).then(|| self.mask(interface))
     }
 }
 
@@ -165,5 +169,6 @@ mod tests {
         assert_eq!(masks(2), [0, 0b110, 0b110]);
         assert_eq!(masks(3), [0, 0b100_0110, 0b100_0110]);
         assert_eq!(masks(7), [0, 0b100_0110, 0b101_1110]);
+        assert_eq!([6, 7].map(|one| Extent::Sampled.sampled(one)), [Some(0b100_0110), None]);
     }
 }

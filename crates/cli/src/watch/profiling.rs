@@ -5,7 +5,7 @@
 //! reports and in the job's files.
 
 use std::{
-    io::{self, Read},
+    io::{self, Read, Write},
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
     time::Duration,
@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use busbw_core::{
     exit::{Exit, ExitError},
     hidden_commands::PROFILER_MASK,
+    printable::Printable,
 };
 use busbw_library_logs::ras::RasReport;
 use busbw_ras_client as ras;
@@ -54,6 +55,13 @@ impl Profiling {
         is_able(&report.nccl_version)
             .and_then(|()| is_this_job(job, &report))
             .map_err(|why| impossible(format!("what answers at {address} {why}")))?;
+        if before & kind::KERNEL_CHANNEL == 0 {
+            let _ = writeln!(
+                Printable::new(io::stderr(), false),
+                "busbw: NCCL {} gives wrong times of kernels in a communicator that made calls while they were not timed: only those of communicators that begin from now on are recorded; for all, start the job with BUSBW_WATCH unset",
+                report.nccl_version
+            );
+        }
         let mask = match what {
             Recorded::Calls => CALLS,
             Recorded::Full => CALLS | kind::PROXY_OPERATION | kind::PROXY_STEP,

@@ -107,6 +107,9 @@ impl Writer {
     /// Another time round; a period of timing may begin with it.
     pub fn tick(&self, period_begins: bool) {
         self.memory.timing.tick(period_begins, self.memory.now());
+        for one in self.memory.communicators.all().filter(|one| !one.ended()) {
+            let _ = one.has_kernel_times();
+        }
     }
 
     /// Whether lines should be written now.

@@ -373,8 +373,21 @@ fn standby() {
     assert_eq!(mask.load(Ordering::Relaxed), 0);
     let calls = (kind::COLLECTIVE | kind::MESSAGE | kind::KERNEL_CHANNEL) as i32;
     mask.store(calls, Ordering::Relaxed);
-    whole(&V7, context, &ALL_REDUCE, 0);
+    let event = V7.collective(context, &Call { sequence: 7, ..ALL_REDUCE });
+    V7.stop(event);
+    // Of the seven before NCCL's host knows nothing: this is another kernel's time.
+    assert!(V7.channel(context, event, GPU_CLOCK).is_null());
+    let second = V7.init(mask, 2, 2, 0);
+    whole(&V7, second, &ALL_REDUCE, 0);
+    mask.store(0, Ordering::Relaxed);
+    // Longer than a tick of the writer.
+    thread::sleep(Duration::from_millis(300));
+    mask.store(calls, Ordering::Relaxed);
+    let event = V7.collective(second, &Call { sequence: 9, ..ALL_REDUCE });
+    V7.stop(event);
+    assert!(V7.channel(second, event, GPU_CLOCK).is_null());
     V7.finalize(context);
+    V7.finalize(second);
     assert_eq!(mask.load(Ordering::Relaxed), calls);
 }
 
