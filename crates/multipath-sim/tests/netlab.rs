@@ -24,8 +24,6 @@ const KNOWN: &[(&str, &str)] = &[
         "1.59: packet by packet, two processors are what limits the real bed (slow-loss is 0.98); processors are not simulated",
     ),
     ("0", "1.26: as `loss` (slow-0 is 0.91)"),
-    ("4", "0.83: not examined"),
-    ("17", "0.90: not examined"),
 ];
 
 type Row = HashMap<String, String>;

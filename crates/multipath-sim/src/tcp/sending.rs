@@ -244,8 +244,13 @@ impl Sending {
             self.is_paced = true;
             return None;
         }
-        let piece =
-            if self.lost > 0 { self.lost_piece(room, now) } else { self.new_piece(room, now) }?;
+        let half = (self.window.cwnd / 2).max(1);
+        let piece = if self.lost > 0 {
+            self.lost_piece(room, now)
+        } else {
+            // At least two are in flight of what travels together (tcp_cwnd_test).
+            self.new_piece(room.min(half), now)
+        }?;
         self.pace(piece.bytes, now);
         self.last_sent = now;
         self.segments += u64::from(self.segments_of(piece.bytes));
@@ -261,9 +266,14 @@ impl Sending {
         let left = self.written.min(self.allowed) - self.next;
         let most = left.min(self.most_together.into());
         let bytes = most.min(u64::from(room) * u64::from(self.segment)) as u32;
-        // Not a few segments now and a few soon, where many could travel together (tcp_tso_should_defer); nor a short
-        // one while the peer's window holds the rest up.
-        let waits = u64::from(bytes) < most && room < self.window.cwnd / 3;
+        // Not a few segments now and a few soon, where many could travel together and an acknowledgement is to come soon
+        // (tcp_tso_should_defer); nor a short one while the peer's window holds the rest up.
+        let is_soon =
+            self.sent.front().is_some_and(|sent| now.since(sent.at) >= self.trip.smoothed / 2);
+        let waits = u64::from(bytes) < most
+            && room < self.window.cwnd / 3
+            && self.phase < Phase::Recovery
+            && is_soon;
         let is_short = bytes < self.segment && self.written > self.allowed;
         if (waits || is_short) && self.in_flight > 0 {
             self.is_limited |= waits;
