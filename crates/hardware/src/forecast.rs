@@ -12,6 +12,7 @@ pub mod job;
 pub mod loads;
 pub mod pipelines;
 pub mod question;
+pub mod rooted;
 pub mod steps;
 pub mod tolerance;
 pub mod wave;

@@ -225,11 +225,16 @@ pub(super) fn loss(arguments: &PlanArguments) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// Of links below 1 Gb/s, as emulated ones are, three decimals.
+fn gbps(rate: f64) -> String {
+    if rate < 1.0 { format!("{rate:.3}") } else { format!("{rate:.1}") }
+}
+
 fn print_loss(out: &mut Out, said: &Loss) -> io::Result<()> {
     writeln!(
         out,
         "{} Gb/s, packets of {} B, {} us until a lost packet is sent again: W = {:.0} packet times",
-        short(said.rate_gbps),
+        if said.rate_gbps < 1.0 { gbps(said.rate_gbps) } else { short(said.rate_gbps) },
         said.mtu,
         short(said.round_trip_us),
         said.window
@@ -244,7 +249,7 @@ fn print_loss(out: &mut Out, said: &Loss) -> io::Result<()> {
             percent(row.lost),
             row.recovery.name().to_owned(),
             format!("{:.1} %", row.goodput * 100.0),
-            format!("{:.1}", row.goodput * said.rate_gbps),
+            gbps(row.goodput * said.rate_gbps),
         ];
         line.extend(row.cost_of_step.map(|cost| format!("{:.1} %", cost * 100.0)));
         lines.push(line);

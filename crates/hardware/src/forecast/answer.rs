@@ -127,6 +127,8 @@ impl Question {
                 | Collective::Reduce
                 | Collective::AllToAll
                 | Collective::SendRecv
+                | Collective::Gather
+                | Collective::Scatter
         );
         if !modelled {
             return Err(Unanswerable::Collective(self.collective.name()));

@@ -275,3 +275,32 @@ fn an_empty_wave_takes_nothing() {
     let flows = wave::flows(&place, Collective::AllToAll, Way::Direct, &[], 1e9);
     assert_eq!(flows.map(|flows| flows.len()), Some(0));
 }
+
+/// A root receives by the NIC of its own GPU, (n−g)/n S of n ranks, g of them on its host; it sends by the rails of all receivers,
+/// over its own GPU's links but for its own rail; on one host each moves (g−1)/g S over one GPU's links.
+#[test]
+fn roots_gather_by_one_nic_and_scatter_by_all() {
+    let gather = |fabric: &Fabric, placement, gpus| {
+        bytes_us(fabric, placement, Collective::Gather, Way::Direct, gpus) * BYTES_PER_US
+    };
+    let scatter = |fabric: &Fabric, gpus| {
+        bytes_us(fabric, Placement::Packed, Collective::Scatter, Way::Direct, gpus) * BYTES_PER_US
+    };
+    for hosts in [2, 3, 16, 40] {
+        let fabric = fabric(hosts, true, 64, 1.0, 2);
+        let n = 8.0 * hosts as f64;
+        let away = (n - 8.0) / n;
+        for placement in [Placement::Packed, Placement::Scattered(3), Placement::ByRail] {
+            near(gather(&fabric, placement, 8 * hosts), away / NIC, "gather");
+        }
+        let over_links = 7.0 / n + away * 7.0 / 8.0;
+        near(scatter(&fabric, 8 * hosts), (over_links / INSIDE).max(away / 8.0 / NIC), "scatter");
+    }
+    let one = fabric(2, true, 64, 1.0, 2);
+    near(gather(&one, Placement::Packed, 8), 7.0 / 8.0 / INSIDE, "gather on a host");
+    near(scatter(&one, 8), 7.0 / 8.0 / INSIDE, "scatter on a host");
+    // Hosts of one NIC: both ways it is that of the root.
+    let single = fabric(24, false, 12, 2.0, 2);
+    near(gather(&single, Placement::Packed, 24), 23.0 / 24.0 / NIC, "gather, hosts of one GPU");
+    near(scatter(&single, 24), 23.0 / 24.0 / NIC, "scatter, hosts of one GPU");
+}

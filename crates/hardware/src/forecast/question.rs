@@ -57,8 +57,8 @@ pub enum Unanswerable {
     },
     /// A collective that is not modelled.
     #[error(
-        "{0} is not modelled on fabrics; all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, alltoallv and \
-         sendrecv are"
+        "{0} is not modelled on fabrics; all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, alltoallv, \
+         sendrecv, gather and scatter are"
     )]
     Collective(&'static str),
     /// The GPUs' links within a host are not known.

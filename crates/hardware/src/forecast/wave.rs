@@ -7,6 +7,7 @@ use super::alltoall::{self, Each};
 use super::groups::{self, Group};
 use super::loads::Loads;
 use super::pipelines;
+use super::rooted;
 use crate::fabric::{Balance, Built};
 use crate::flows::{Bounds, End, Flow, Share, classes, last, merge};
 
@@ -21,7 +22,7 @@ pub enum Way {
     NvlsTree,
     /// Exchanges at distances that double (PAT), one rank a host.
     Pat,
-    /// Every pair by itself, or each rank to the next.
+    /// Every pair by itself, each rank to the next, or each with a root.
     Direct,
 }
 
@@ -92,6 +93,9 @@ pub fn flows(
     match way {
         Way::Direct if collective == Collective::SendRecv => {
             pipelines::to_next(place, groups, size, &mut flows)?;
+        }
+        Way::Direct if matches!(collective, Collective::Gather | Collective::Scatter) => {
+            rooted::flows(place, collective, groups, size, &mut flows)?;
         }
         Way::Direct => exchange(place, groups, size, &mut |bytes, path| {
             flows.push(kept(bytes, path));

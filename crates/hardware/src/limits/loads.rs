@@ -50,7 +50,7 @@ fn inside(limit: &mut Limit, site: &Site<'_>) {
             // which pass on everything and which leave in turn is NCCL's choice.
             let each = resource::nics_used(machine, placement, islands) >= islands.ranks;
             let most = if each { crossing.relieved } else { crossing.inside };
-            let bytes = [crossing.relieved, most];
+            let bytes = [crossing.relieved, most + passed_on(limit.collective, site)];
             let links = resource::nvlink_between(machine, islands);
             add(limit, Resource::NvLink, bytes, links, alone);
         }
@@ -78,6 +78,15 @@ fn inside(limit: &mut Limit, site: &Site<'_>) {
         }
         Fabric::HostMemory | Fabric::Network => {}
     }
+}
+
+/// What a scatter's root passes to the GPUs of its receivers' rails, beside what its own island keeps (PXN).
+fn passed_on(collective: Collective, site: &Site<'_>) -> f64 {
+    if collective != Collective::Scatter || site.islands.count < 2 {
+        return 0.0;
+    }
+    let own = 1.0 / resource::nics_for_each(site.machine, site.placement, site.islands);
+    site.crossing.outside * (1.0 - own)
 }
 
 /// Where GPUs differ in their links, the one with fewest may be the end of a chain, which passes on S
@@ -139,7 +148,13 @@ fn outside(limit: &mut Limit, site: &Site<'_>) {
     let [nics, slots] = resource::network(machine, placement, islands);
     // A message of one rank may leave over all NICs; over those of its GPU alone, each carries more.
     let gpus = placement.memory == Memory::Gpu && machine.node.gpus > 0;
-    let crowd = if limit.collective == Collective::SendRecv && gpus && !by_nics {
+    let one_gpus = match limit.collective {
+        Collective::SendRecv | Collective::Gather => true,
+        // A root passes what it sends over NVLink to the GPUs of the receivers' rails (PXN).
+        Collective::Scatter => site.fabric != Fabric::NvLink,
+        _ => false,
+    };
+    let crowd = if one_gpus && gpus && !by_nics {
         resource::nics_for_each(machine, placement, islands)
     } else {
         1.0

@@ -117,6 +117,11 @@ const FILL_BYTES: f64 = 16_777_216.0;
 /// Shares of it, as a range.
 const FILL: Span = Span { low: 0.5, middle: 1.0, high: 2.0 };
 
+/// Whether which NICs a message uses is known: those of one GPU.
+fn by_one_gpu(collective: Collective) -> bool {
+    matches!(collective, Collective::SendRecv | Collective::Gather | Collective::Scatter)
+}
+
 impl Question<'_> {
     /// What is expected at a size in bytes.
     ///
@@ -158,7 +163,7 @@ impl Question<'_> {
             limit: bound,
             limited_by,
             known: attained.basis.is_known()
-                && (self.collective == Collective::SendRecv
+                && (by_one_gpu(self.collective)
                     || limit.loads.iter().all(|load| load.bytes >= load.bytes_at_most)),
             attained,
         })
@@ -211,8 +216,9 @@ impl Question<'_> {
             let most = load.capacity.best() / load.capacity.line * load.line_busbw;
             // Which GPUs use the NICs is NCCL's choice: the least counts all that may cross.
             let all = most * load.bytes / load.bytes_at_most;
-            // A message of one rank leaves by its own GPU's NICs (`ncclTopoGetLocalNet`).
-            let most = if self.collective == Collective::SendRecv { all } else { most };
+            // A message of one rank leaves by its own GPU's NICs (`ncclTopoGetLocalNet`), and a root receives by those of its GPU
+            // (`recvSetup` of src/transport/net.cc: no PXN there).
+            let most = if by_one_gpu(self.collective) { all } else { most };
             let (low, high) = (all * share.low, most * share.high);
             (Span { low, middle: f64::midpoint(low, high), high }, load.resource, share)
         };

@@ -37,6 +37,8 @@ fn an_ideal_fabric_adds_nothing() {
         Collective::Broadcast,
         Collective::AllToAll,
         Collective::SendRecv,
+        Collective::Gather,
+        Collective::Scatter,
     ] {
         for hosts in [1, 2, 4, 32] {
             let machine = Machine { nodes: hosts, ..fabric.machine.clone() };
@@ -225,8 +227,8 @@ fn questions_without_an_answer() {
         assert_eq!(refused(all_reduce(gpus)), Unanswerable::Gpus { asked: gpus, there: 2048 });
     }
     assert!(matches!(
-        refused(ask(&fabric, Collective::Gather, 64)),
-        Unanswerable::Collective("gather")
+        refused(ask(&fabric, Collective::HyperCube, 64)),
+        Unanswerable::Collective("hypercube")
     ));
     let job = Question { job: "tp8,dp3".parse().unwrap(), ..all_reduce(64) };
     assert!(refused(job).to_string().contains("24 ranks do not divide 64 GPUs; 48 would do"));
