@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What busbw's profiler costs NCCL while it is on: one job, in which NCCL's RAS switches it on and off in turns (NCCL 2.31 and newer).
-Not the cost of a profiler that is loaded and off, which launches with and without it show (profiler_overhead.py).
+Not the cost of a profiler that is loaded and off, which launches with and without it show (profiler_overhead.py), and not of recording
+times: after a switch NCCL 2.31 and 2.32 give wrong ones, which the plugin does not record.
 
     NCCL_PROFILER_PLUGIN=$(busbw plugin path profiler) BUSBW_WATCH=standby torchrun --nproc-per-node 2 bench/profiler_switched.py [--time S] [--one-gpu]
 
 A block is all sizes once with the profiler in one state, the median of some batches of all_reduce for each; the next block has the
 other state, and two blocks make a pair, whose order changes. The mean of a size's ratio is geometric, over pairs; the interval is
-Student's, of the logarithms. Exit code 0 where the bar is met, 1 where it is missed, 2 where RAS does not take the mask.
+Student's, of the logarithms. Exit code 0 where the bar is met, 1 where it is missed, 2 where RAS does not take the mask (rank 0's; torchrun makes 1 of it).
 """
 
 import argparse
@@ -37,7 +38,12 @@ def loaded_nccl():
 def switch(address, mask):
     """Has RAS set what all processes of the job tell their profilers; false where it says no."""
     host, port = address.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout=20) as stream:
+    try:
+        stream = socket.create_connection((host, int(port)), timeout=20)
+    except OSError as why:
+        print(f"FAILED   RAS at {address} does not answer: {why}", flush=True)
+        return False
+    with stream:
         lines = stream.makefile("rw", newline="\n")
         for ask, answer in [("CLIENT PROTOCOL 2", "SERVER PROTOCOL"), (f"CONTROL PROFILER_MASK 0x{mask:x}", "OK")]:
             lines.write(ask + "\n")

@@ -4,6 +4,7 @@
 #   tests/rdma.sh BUSBW           verbs, connections, what is refused, bad input, two hosts, loss, a link cut in mid-run
 #   tests/rdma.sh BUSBW --long    beside perftest instead, in turns (tests/rdma/perftest.sh); RUNS (10) a side,
 #                                 only SIZES='2 64' VERBS='write' KINDS='RC' if they are given
+#   tests/rdma.sh BUSBW --loss    what loss costs (tests/rdma/loss.sh), beside what `busbw plan loss` says; RUNS (3)
 #   tests/rdma.sh BUSBW --network [PAIR]
 #                                 the plugin's rate over four shaped links beside its own over TCP, in turns, and links that break
 #                                 (tests/rdma/paths.sh); RUNS (5) a side, RATE (5) MB/s a link, BREAKS (100). PAIR: the example
@@ -12,7 +13,7 @@
 # device, but no figure: packets go one by one through an emulated processor.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-[ -x "${1:-}" ] || { sed -n '4,10s/^# //p' "$0" >&2; exit 2; }
+[ -x "${1:-}" ] || { sed -n '4,11s/^# //p' "$0" >&2; exit 2; }
 busbw=$(realpath "$1")
 # What is called busbw there.
 work=$(mktemp -d)
@@ -44,6 +45,18 @@ if [ "${2:-}" = --long ]; then
   LIMIT=${LIMIT:-14400} tests/rdma/vm.sh run "$work/script" "$work/busbw" || exit 1
   echo "# load after: $(cut -d ' ' -f 1-3 /proc/loadavg)"
   exit
+fi
+
+if [ "${2:-}" = --loss ]; then
+  sed "s/^RUNS=.*/RUNS=${RUNS:-3}/" tests/rdma/loss.sh >"$work/script"
+  echo "# what loss costs over soft RoCE and over TCP, shaped by netem; ${RUNS:-3} runs; $(nproc) cores, load before: $(cut -d ' ' -f 1-3 /proc/loadavg)"
+  code=0
+  LIMIT=${LIMIT:-3600} tests/rdma/vm.sh pair "$work/script" "$work/busbw" tests/rdma/checks.sh >"$work/out" || code=$?
+  [ "$code" = 0 ] || { cat "$work/out"; exit 1; }
+  python3 tests/rdma/loss.py "$busbw" <"$work/out"
+  code=$?
+  echo "# load after: $(cut -d ' ' -f 1-3 /proc/loadavg)"
+  exit "$code"
 fi
 
 if [ "${2:-}" = --network ]; then

@@ -128,7 +128,7 @@ pub const VARIABLES: [(&str, SetBy, &str); 26] = [
     (
         WATCH,
         SetBy::User,
-        "what busbw's profiler records of a job: calls and the times of their kernels where it is not set; `sampled` few kernels of small calls that follow one another closely, `full` the network's steps too, `standby` nothing until `watch --enable-profiling`, `off` nothing ([watch](watch.md))",
+        "what busbw's profiler records of a job: calls and the times of their kernels where it is not set; `sampled` few kernels of small calls that follow one another closely (up to NCCL 2.30), `full` the network's steps too, `standby` nothing until `watch --enable-profiling`, `off` nothing ([watch](watch.md))",
     ),
     (
         WATCH_FOLDER,

@@ -9,10 +9,10 @@ mod descriptions;
 use std::ffi::{c_char, c_int, c_void};
 
 pub use self::descriptions::{
-    CollectiveV2, CollectiveV3, CollectiveV4, CollectiveV5, CollectiveV7, Description,
-    DescriptionV2, DescriptionV3, DescriptionV4, DescriptionV5, DescriptionV7, KernelChannelV3,
-    KernelChannelV4, MessageV2, MessageV4, MessageV5, MessageV7, OfV2, OfV3, OfV4, OfV5, OfV7,
-    ProxyOperation, ProxyStep,
+    CollectiveCall, CollectiveV2, CollectiveV3, CollectiveV4, CollectiveV5, CollectiveV7,
+    Description, DescriptionV2, DescriptionV3, DescriptionV4, DescriptionV5, DescriptionV7,
+    KernelChannelV3, KernelChannelV4, MessageV2, MessageV4, MessageV5, MessageV7, OfV2, OfV3, OfV4,
+    OfV5, OfV7, ProxyOperation, ProxyStep,
 };
 use crate::{Logger, Status};
 
@@ -41,6 +41,8 @@ pub mod kind {
     pub const PROXY_STEP: u64 = 1 << 4;
     /// A channel of a kernel (v3 and newer).
     pub const KERNEL_CHANNEL: u64 = 1 << 6;
+    /// A program's call of a collective (v5 and newer). It comes where any event of a collective is asked for.
+    pub const COLLECTIVE_CALL: u64 = 1 << 9;
 }
 
 /// States that an event enters, as `recordEventState` takes them (nccl_profiler.h).

@@ -21,7 +21,8 @@ const PEER_BYTES: usize = 16 << 20;
 const UNSAID_RANKS: usize = 1_024;
 /// From this interface on (NCCL 2.31) a kernel that is not timed is not counted on the host, but on the GPU. After one, NCCL
 /// takes times of other kernels for those of a call (2.32.3, disassembled: ncclProfilerPostPlanWork; up to 2.30.7
-/// `incWorkCounter` of src/proxy.cc counts all).
+/// `incWorkCounter` of src/proxy.cc counts all). A broadcast is not timed unless NCCL_ALLGATHERV_ENABLE=0 (collTaskAppend,
+/// ncclPrepareTasks).
 pub(crate) const COUNTS_TIMED_ONLY: u32 = 7;
 
 /// What NCCL says in init.
@@ -78,6 +79,11 @@ impl Communicator {
             self.counted.store(false, Ordering::Relaxed);
         }
         self.counted.load(Ordering::Relaxed)
+    }
+
+    /// A kernel that NCCL does not time is asked for: whether times were right until now.
+    pub fn ends_kernel_times(&self) -> bool {
+        self.told.interface >= COUNTS_TIMED_ONLY && self.counted.swap(false, Ordering::Relaxed)
     }
 
     /// Asks NCCL for events of kernels, or no longer: whether that changed what it does. A mask that somebody else has set is

@@ -95,6 +95,8 @@ pub(crate) struct Call {
     pub channels: u8,
     /// The communicator, where the call says it.
     pub said: Option<Said>,
+    /// A symmetric kernel runs it (v7).
+    pub symmetric: bool,
 }
 
 impl Call {
@@ -124,6 +126,7 @@ macro_rules! collective_before_v4 {
                     // Most channels, not those that it takes.
                     channels: 0,
                     said: Some(Said { communicator: of.communicator, name: of.communicator_name }),
+                    symmetric: false,
                 }
             }
         }
@@ -145,6 +148,7 @@ impl From<&CollectiveV4> for Call {
             protocol: of.protocol,
             channels: of.channels,
             said: None,
+            symmetric: false,
         }
     }
 }
@@ -159,7 +163,8 @@ impl From<&CollectiveV7> for Call {
     fn from(of: &CollectiveV7) -> Self {
         let call = Self::from(&of.v5);
         // What NCCL 2.31 gives as channels of a symmetric kernel is not known here: it is not taken as their number.
-        Self { channels: if of.symmetric { 0 } else { call.channels }, ..call }
+        let channels = if of.symmetric { 0 } else { call.channels };
+        Self { channels, symmetric: of.symmetric, ..call }
     }
 }
 
@@ -175,6 +180,7 @@ impl From<&MessageV2> for Call {
             protocol: std::ptr::null(),
             channels: 0,
             said: Some(Said { communicator: of.communicator, name: of.communicator_name }),
+            symmetric: false,
         }
     }
 }
@@ -191,6 +197,7 @@ impl From<&MessageV4> for Call {
             protocol: std::ptr::null(),
             channels: of.channels,
             said: None,
+            symmetric: false,
         }
     }
 }

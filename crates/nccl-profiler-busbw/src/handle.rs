@@ -90,6 +90,7 @@ mod tests {
             Of::UntimedChannel,
             Of::ProxyOperation,
             Of::Step,
+            Of::UncountedCall,
         ];
         for of in all {
             let handle = Handle { of, generation: 0xdead_beef, index: 0x1234 };

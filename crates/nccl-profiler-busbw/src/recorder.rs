@@ -2,7 +2,7 @@
 //! Not NCCL's pointers (`exported`), and not what becomes of it (`writer`).
 
 use std::{
-    ffi::{c_int, c_void},
+    ffi::{c_char, c_int, c_void},
     sync::{
         Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicI32, Ordering},
@@ -41,6 +41,8 @@ pub(crate) struct Recorder {
     /// Masks that were set: addresses of NCCL's.
     masks: Mutex<Vec<usize>>,
     too_many: AtomicBool,
+    /// NCCL times broadcasts (NCCL_ALLGATHERV_ENABLE=0).
+    times_broadcasts: bool,
 }
 
 /// This process's. None within: nothing is recorded, as the environment says or since there is no file.
@@ -125,6 +127,8 @@ fn begin(interface: u32) -> Option<Recorder> {
         extent,
         masks: Mutex::new(Vec::new()),
         too_many: AtomicBool::new(false),
+        times_broadcasts: std::env::var_os("NCCL_ALLGATHERV_ENABLE")
+            .is_some_and(|value| value.to_string_lossy().trim() == "0"),
     })
 }
 
@@ -202,6 +206,16 @@ impl Recorder {
         }
     }
 
+    /// A program calls a collective.
+    pub fn called(&self, communicator: &Communicator, function: *const c_char) {
+        let broadcast = packed::<2>(function) == packed::<2>(c"Broadcast".as_ptr());
+        if broadcast && !self.times_broadcasts && communicator.ends_kernel_times() {
+            log::info(
+                "no times of kernels are recorded from a communicator's first ncclBroadcast on: NCCL 2.31 and newer give wrong ones then, unless NCCL_ALLGATHERV_ENABLE=0",
+            );
+        }
+    }
+
     /// A group begins: nothing of it is recorded.
     pub fn group(&self) -> Handle {
         Handle { of: Of::Group, generation: 0, index: 0 }
@@ -240,7 +254,8 @@ impl Recorder {
         let datatype: [u64; 2] = packed(call.datatype);
         let [protocol]: [u64; 1] = packed(call.protocol);
         let now = self.memory.now();
-        let counted = communicator.has_kernel_times();
+        // Of a symmetric kernel NCCL's host says which numbers it has.
+        let counted = communicator.has_kernel_times() || call.symmetric;
         let kernel = if itself || !counted {
             Kernel::Untold
         } else {

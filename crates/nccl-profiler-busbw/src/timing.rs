@@ -96,9 +96,9 @@ impl Timing {
         if self.sampled
             && let Some(next) = self.times_next(call, now)
             && next != on
+            && communicator.time_kernels(next)
         {
             self.changed.store(now.max(1), Ordering::Relaxed);
-            communicator.time_kernels(next);
         }
         kernel
     }

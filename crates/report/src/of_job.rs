@@ -192,7 +192,7 @@ fn untold(job: &Job, view: &View, time: &OverTime, classes: &[CallClass]) -> Vec
     } else if timed < calls {
         said.push(format!(
             "Of {} of {} the time on the GPU is not known: small calls were sampled (BUSBW_WATCH=sampled), or this NCCL does not \
-             give it.",
+             give it, or a wrong one (2.31 and newer, after kernels that were not timed).",
             calls - timed,
             count(calls as u64, "call")
         ));

@@ -77,7 +77,7 @@ pub struct WatchArguments {
 /// What profilers record while `watch --enable-profiling` runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Recorded {
-    /// Calls and the times of their kernels.
+    /// Calls; times of kernels in communicators that begin from now on.
     Calls,
     /// Calls, all kernels and the network's steps.
     Full,

@@ -55,10 +55,10 @@ impl Profiling {
         is_able(&report.nccl_version)
             .and_then(|()| is_this_job(job, &report))
             .map_err(|why| impossible(format!("what answers at {address} {why}")))?;
-        if before & kind::KERNEL_CHANNEL == 0 {
+        if job.peers.iter().any(was_untimed) {
             let _ = writeln!(
                 Printable::new(io::stderr(), false),
-                "busbw: NCCL {} gives wrong times of kernels in a communicator that made calls while they were not timed: only those of communicators that begin from now on are recorded; for all, start the job with BUSBW_WATCH unset",
+                "busbw: of communicators that made calls before, calls are recorded without times on the GPU: NCCL {} gives wrong ones after a kernel that was not timed; start the job with BUSBW_WATCH unset, and NCCL_ALLGATHERV_ENABLE=0 where it broadcasts",
                 report.nccl_version
             );
         }
@@ -137,12 +137,13 @@ fn before(job: &Job) -> Result<u64, String> {
 }
 
 fn mask(peer: &Peer) -> u64 {
-    let newest = peer.heartbeats.iter().rev().find_map(|beat| beat.mask);
-    match newest.unwrap_or(peer.process.mask) {
-        // Of a process that samples: few small kernels are timed.
-        part if part | kind::KERNEL_CHANNEL == CALLS => CALLS,
-        mask => mask,
-    }
+    peer.heartbeats.iter().rev().find_map(|beat| beat.mask).unwrap_or(peer.process.mask)
+}
+
+/// Whether a process's kernels were not timed at some time.
+fn was_untimed(peer: &Peer) -> bool {
+    let masks = peer.heartbeats.iter().filter_map(|beat| beat.mask);
+    masks.chain([peer.process.mask]).any(|mask| mask & kind::KERNEL_CHANNEL == 0)
 }
 
 fn is_able(version: &str) -> Result<(), String> {

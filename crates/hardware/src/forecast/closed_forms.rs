@@ -299,6 +299,14 @@ fn roots_gather_by_one_nic_and_scatter_by_all() {
     let one = fabric(2, true, 64, 1.0, 2);
     near(gather(&one, Placement::Packed, 8), 7.0 / 8.0 / INSIDE, "gather on a host");
     near(scatter(&one, 8), 7.0 / 8.0 / INSIDE, "scatter on a host");
+    // Groups of a host each have a root of their own, with its own links.
+    let shape = Shape::of(&one).expect("built");
+    let built = Built::new(&one, &shape, &[], Balance::Trunks, INSIDE).expect("no failure");
+    let pairs: Vec<Vec<usize>> = (0..8).map(|pair| vec![2 * pair, 2 * pair + 1]).collect();
+    let pairs = groups::place(&one, &shape.lanes, Placement::Packed, 16, &pairs);
+    let place = Place::new(&built, Balance::Trunks, &shape, one.gpus_per_island(), &pairs);
+    let us = Wave::of(&place, Collective::Gather, Way::Direct, &pairs).us_per_byte;
+    near(us * BYTES_PER_US, 0.5 / INSIDE, "gather in pairs");
     // Hosts of one NIC: both ways it is that of the root.
     let single = fabric(24, false, 12, 2.0, 2);
     near(gather(&single, Placement::Packed, 24), 23.0 / 24.0 / NIC, "gather, hosts of one GPU");

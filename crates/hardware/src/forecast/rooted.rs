@@ -21,13 +21,15 @@ pub fn flows(
     size: f64,
     flows: &mut Vec<Flow>,
 ) -> Option<()> {
+    let mut roots = vec![0usize; place.used.len()];
+    groups.iter().filter_map(|group| group.members.first()).for_each(|root| roots[root.host] += 1);
     for (key, group) in groups.iter().enumerate() {
         let Some((root, others)) = group.members.split_first() else { continue };
         let each = size / group.ranks as f64;
         let own = lane(place, root, 0);
-        // The links of one GPU alone carry what the root's island keeps.
-        let inside =
-            Share { link: place.built.inside(root.host), weight: place.gpus_per_island as f64 };
+        // The links of one GPU alone carry what the root's island keeps; roots of other groups have theirs.
+        let weight = place.gpus_per_island as f64 / roots[root.host] as f64;
+        let inside = Share { link: place.built.inside(root.host), weight };
         let here = (root.gpus.len() - 1) as f64 * each;
         if here > 0.0 {
             flows.push(Flow { bytes: here, path: vec![inside], ..Flow::default() });

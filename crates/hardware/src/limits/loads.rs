@@ -85,8 +85,8 @@ fn passed_on(collective: Collective, site: &Site<'_>) -> f64 {
     if collective != Collective::Scatter || site.islands.count < 2 {
         return 0.0;
     }
-    let own = 1.0 / resource::nics_for_each(site.machine, site.placement, site.islands);
-    site.crossing.outside * (1.0 - own)
+    let beyond = |gpus| resource::nics_beyond(site.machine, site.placement, site.islands, gpus);
+    site.crossing.outside * (1.0 - beyond(site.placement.per_node) / beyond(1))
 }
 
 /// Where GPUs differ in their links, the one with fewest may be the end of a chain, which passes on S
@@ -146,18 +146,17 @@ fn outside(limit: &mut Limit, site: &Site<'_>) {
         return;
     }
     let [nics, slots] = resource::network(machine, placement, islands);
-    // A message of one rank may leave over all NICs; over those of its GPU alone, each carries more.
+    // A message of one rank may leave over all NICs; over those of some GPUs alone, each carries more.
     let gpus = placement.memory == Memory::Gpu && machine.node.gpus > 0;
-    let one_gpus = match limit.collective {
-        Collective::SendRecv | Collective::Gather => true,
-        // A root passes what it sends over NVLink to the GPUs of the receivers' rails (PXN).
-        Collective::Scatter => site.fabric != Fabric::NvLink,
-        _ => false,
+    let of_gpus = match limit.collective {
+        // A root passes what it sends over NVLink to the GPUs of the receivers' rails, if they have ranks (PXN).
+        Collective::Scatter if site.fabric == Fabric::NvLink => Some(placement.per_node),
+        Collective::SendRecv | Collective::Gather | Collective::Scatter => Some(1),
+        _ => None,
     };
-    let crowd = if one_gpus && gpus && !by_nics {
-        resource::nics_for_each(machine, placement, islands)
-    } else {
-        1.0
+    let crowd = match of_gpus.filter(|_| gpus && !by_nics) {
+        Some(count) => resource::nics_beyond(machine, placement, islands, count),
+        None => 1.0,
     };
     // Of a NIC and its slot only the narrower one can be what holds such a message back.
     let rate = |known: &Known| known.capacity.as_ref().map_or(f64::INFINITY, |one| one.line);

@@ -227,17 +227,20 @@ pub(super) fn nics_used(machine: &Machine, placement: &RankPlacement, islands: &
     placement.nics.unwrap_or(all).min(all).saturating_mul(islands.nodes)
 }
 
-/// How many times fewer NICs a GPU's own share is than all of an island: NCCL sends messages of one
-/// rank to one peer over the NICs nearest to its GPU, shared out among the GPUs as near to them
+/// How many times fewer NICs so many GPUs of one host have than a whole island: NCCL sends messages of one
+/// rank to one peer over the NICs nearest to a GPU, shared out among the GPUs as near to them
 /// (`ncclTopoGetLocalNet` in src/graph/topo.cc).
-pub(super) fn nics_for_each(
+pub(super) fn nics_beyond(
     machine: &Machine,
     placement: &RankPlacement,
     islands: &Islands,
+    gpus: usize,
 ) -> f64 {
-    let all = nics_used(machine, placement, islands);
-    let gpus = machine.node.gpus.max(1).saturating_mul(islands.nodes.max(1));
-    all.max(1) as f64 / all.div_ceil(gpus).max(1) as f64
+    let all = nics_used(machine, placement, islands).max(1);
+    let nodes = islands.nodes.max(1);
+    let each = all.div_ceil(machine.node.gpus.max(1).saturating_mul(nodes)).max(1);
+    let own = each.saturating_mul(gpus.max(1)).min(all / nodes).max(1);
+    all as f64 / own as f64
 }
 
 /// All NICs of an island, and their slots.

@@ -117,8 +117,8 @@ const FILL_BYTES: f64 = 16_777_216.0;
 /// Shares of it, as a range.
 const FILL: Span = Span { low: 0.5, middle: 1.0, high: 2.0 };
 
-/// Whether which NICs a message uses is known: those of one GPU.
-fn by_one_gpu(collective: Collective) -> bool {
+/// Whether it is known which GPUs' NICs messages use.
+fn nics_known(collective: Collective) -> bool {
     matches!(collective, Collective::SendRecv | Collective::Gather | Collective::Scatter)
 }
 
@@ -163,7 +163,7 @@ impl Question<'_> {
             limit: bound,
             limited_by,
             known: attained.basis.is_known()
-                && (by_one_gpu(self.collective)
+                && (nics_known(self.collective)
                     || limit.loads.iter().all(|load| load.bytes >= load.bytes_at_most)),
             attained,
         })
@@ -218,7 +218,7 @@ impl Question<'_> {
             let all = most * load.bytes / load.bytes_at_most;
             // A message of one rank leaves by its own GPU's NICs (`ncclTopoGetLocalNet`), and a root receives by those of its GPU
             // (`recvSetup` of src/transport/net.cc: no PXN there).
-            let most = if by_one_gpu(self.collective) { all } else { most };
+            let most = if nics_known(self.collective) { all } else { most };
             let (low, high) = (all * share.low, most * share.high);
             (Span { low, middle: f64::midpoint(low, high), high }, load.resource, share)
         };

@@ -13,6 +13,7 @@ use super::{
 
 /// Memory that the kernel takes for a segment of 8948 bytes, as it sizes buffers (tcp_sndbuf_expand).
 const SEGMENT_MEMORY: u64 = 16_640;
+const MILLISECOND: Duration = Duration::from_millis(1);
 /// What of a send buffer holds bytes; the rest is the kernel's own.
 const PAYLOAD: f64 = 0.94;
 
@@ -248,7 +249,7 @@ impl Sending {
         let piece = if self.lost > 0 {
             self.lost_piece(room, now)
         } else {
-            // At least two are in flight of what travels together (tcp_cwnd_test).
+            // One packet of the kernel (GSO) has at most half the window (tcp_cwnd_test).
             self.new_piece(room.min(half), now)
         }?;
         self.pace(piece.bytes, now);
@@ -266,10 +267,13 @@ impl Sending {
         let left = self.written.min(self.allowed) - self.next;
         let most = left.min(self.most_together.into());
         let bytes = most.min(u64::from(room) * u64::from(self.segment)) as u32;
-        // Not a few segments now and a few soon, where many could travel together and an acknowledgement is to come soon
-        // (tcp_tso_should_defer); nor a short one while the peer's window holds the rest up.
-        let is_soon =
-            self.sent.front().is_some_and(|sent| now.since(sent.at) >= self.trip.smoothed / 2);
+        // Not a few segments now and a few soon, where many could travel together, something was sent within a millisecond, and an
+        // acknowledgement is to come within one and half a round trip (tcp_tso_should_defer, Linux 6.18); nor a short one while the peer's window holds the rest up.
+        let trip = self.trip.smoothed;
+        let is_soon = self.sent.front().is_some_and(|sent| {
+            sent.at + trip <= now + MILLISECOND.min(trip / 2)
+                && now.since(self.last_sent) <= MILLISECOND
+        });
         let waits = u64::from(bytes) < most
             && room < self.window.cwnd / 3
             && self.phase < Phase::Recovery

@@ -42,6 +42,8 @@ macro_rules! of {
             pub proxy_operation: ProxyOperation,
             /// Of one transfer.
             pub proxy_step: ProxyStep,
+            /// Of a program's call of a collective (v5 and newer).
+            pub collective_call: CollectiveCall,
             $(
             /// Of a channel of a kernel.
             pub kernel_channel: $kernel,
@@ -187,6 +189,14 @@ pub struct CollectiveV7 {
     pub symmetric: bool,
     /// What the application gave.
     pub user_tag: u64,
+}
+
+/// A program's call of a collective (v5 and newer): the first of its members.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct CollectiveCall {
+    /// `AllReduce`, …
+    pub function: *const c_char,
 }
 
 /// A send or a receive of v2 and v3.

@@ -192,7 +192,28 @@ start!(start_v2, DescriptionV2, untimed);
 start!(start_v3, DescriptionV3, untimed);
 start!(start_v4, DescriptionV4, timed);
 start!(start_v5, DescriptionV5, timed);
-start!(start_v7, DescriptionV7, timed);
+start!(start_counted_v7, DescriptionV7, timed);
+
+/// startEvent of v7, which looks at a program's calls, too.
+pub(super) unsafe extern "C" fn start_v7(
+    context: *mut c_void,
+    handle: *mut *mut c_void,
+    description: *const DescriptionV7,
+) -> Status {
+    quiet(|| {
+        let Some(recorder) = recorder::current() else { return };
+        // SAFETY: NCCL's description of this version, or null.
+        let Some(event) = (unsafe { description.as_ref() }) else { return };
+        if event.kind == kind::COLLECTIVE_CALL
+            && let Some(communicator) = recorder.communicator(context)
+        {
+            // SAFETY: the kind says which member of the union it is.
+            recorder.called(communicator, unsafe { event.of.collective_call.function });
+        }
+    });
+    // SAFETY: as the caller says.
+    unsafe { start_counted_v7(context, handle, description) }
+}
 
 /// stopEvent.
 pub(super) unsafe extern "C" fn stop(handle: *mut c_void) -> Status {

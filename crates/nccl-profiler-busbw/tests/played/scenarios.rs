@@ -386,8 +386,16 @@ fn standby() {
     let event = V7.collective(second, &Call { sequence: 9, ..ALL_REDUCE });
     V7.stop(event);
     assert!(V7.channel(second, event, GPU_CLOCK).is_null());
+    // A broadcast, of which NCCL tells as a program's call alone.
+    let third = V7.init(mask, 3, 2, 0);
+    whole(&V7, third, &ALL_REDUCE, 0);
+    V7.called(third, c"Broadcast");
+    let event = V7.collective(third, &Call { sequence: 1, ..ALL_REDUCE });
+    V7.stop(event);
+    assert!(V7.channel(third, event, GPU_CLOCK).is_null());
     V7.finalize(context);
     V7.finalize(second);
+    V7.finalize(third);
     assert_eq!(mask.load(Ordering::Relaxed), calls);
 }
 

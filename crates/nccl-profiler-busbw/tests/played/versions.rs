@@ -73,6 +73,16 @@ macro_rules! version {
         pub struct $name;
 
         impl $name {
+            /// A program calls a collective (v5 and newer).
+            #[allow(dead_code, reason = "not every version has it played")]
+            pub fn called(&self, context: Handle, function: &'static CStr) {
+                let event = self.start(context, |one| {
+                    one.kind = kind::COLLECTIVE_CALL as _;
+                    one.of.collective_call.function = function.as_ptr();
+                });
+                assert!(event.is_null());
+            }
+
             fn start(&self, context: Handle, fill: impl FnOnce(&mut $description)) -> Handle {
                 // SAFETY: numbers, and pointers that may be null.
                 let mut description: $description = unsafe { std::mem::zeroed() };
