@@ -432,5 +432,7 @@ fn rotation() {
         event = V6.channel(context, event, GPU_CLOCK + number);
         V6.end_channel(event, GPU_CLOCK + number + 1);
     }
+    // The writer writes each second: finalize, which waits for 200 ms at most, finds little left to write.
+    thread::sleep(Duration::from_millis(1500));
     V6.finalize(context);
 }
