@@ -287,8 +287,9 @@ impl End {
         let is_new = self.sending.acknowledged(segment, now);
         news.ready = is_new && self.sending.is_writable_again();
         if segment.bytes > 0 {
-            if self.is_orphan && segment.bytes > u32::from(segment.has_end) {
-                // Nobody reads it.
+            let end = segment.seq + u64::from(segment.bytes) - u64::from(segment.has_end);
+            if self.is_orphan && end > self.receiving.next {
+                // New bytes, which nobody reads (tcp_rcv_state_process); what was there before is acknowledged again.
                 self.reset();
                 return News::default();
             }
