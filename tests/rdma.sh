@@ -49,7 +49,7 @@ fi
 
 if [ "${2:-}" = --loss ]; then
   sed "s/^RUNS=.*/RUNS=${RUNS:-3}/" tests/rdma/loss.sh >"$work/script"
-  echo "# what loss costs over soft RoCE and over TCP, shaped by netem; ${RUNS:-3} runs; $(nproc) cores, load before: $(cut -d ' ' -f 1-3 /proc/loadavg)"
+  echo "# what loss costs over soft RoCE, shaped by netem; ${RUNS:-3} runs; $(nproc) cores, load before: $(cut -d ' ' -f 1-3 /proc/loadavg)"
   code=0
   LIMIT=${LIMIT:-3600} tests/rdma/vm.sh pair "$work/script" "$work/busbw" tests/rdma/checks.sh >"$work/out" || code=$?
   [ "$code" = 0 ] || { cat "$work/out"; exit 1; }

@@ -12,7 +12,7 @@ MTU = 1024
 
 
 def expected(busbw, lost, rate_mbytes, trip_ms):
-    """Percent of the rate. The rate that a lossless run delivered is in it, so that headers are: a packet takes as long."""
+    """The share of the rate. The rate that a lossless run delivered is in it, so that headers are: a packet takes as long."""
     packet_us = MTU / rate_mbytes
     # busbw adds 82 bytes of headers and gaps to a packet; the rate is chosen so that one takes as long as here.
     gbps = (MTU + 82) * 8 / packet_us / 1e3
