@@ -223,6 +223,12 @@ impl<M: Destination> Receiver<M> {
 
     // Chunks that arrived while another path was writing the same one.
 
+    /// Whether there are any.
+    #[must_use]
+    pub fn has_duplicates(&self) -> bool {
+        !self.requests.duplicates.is_empty()
+    }
+
     /// All of them, to be [settled](Receiver::settle).
     pub fn duplicates(&mut self) -> Vec<Duplicate> {
         let duplicates = std::mem::take(&mut self.requests.duplicates);
@@ -256,7 +262,7 @@ impl<M: Destination> Receiver<M> {
     pub fn check(&mut self, now: Time) {
         let Some(since) = self.down_since.filter(|_| self.up == 0) else { return };
         // What has arrived twice is about to be handed over.
-        if !self.requests.duplicates.is_empty() || self.settling > 0 {
+        if self.has_duplicates() || self.settling > 0 {
             return;
         }
         if self.has_fin {

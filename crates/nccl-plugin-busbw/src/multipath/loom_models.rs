@@ -16,6 +16,7 @@ use super::{
     engine::{Engine, Open, Work},
     flag::Flag,
     results::Results,
+    state_machine::{HasWork, StateMachine},
     sync::{AtomicBool, AtomicUsize, Mutex, Ordering, lock},
     watch::Watch,
 };
@@ -88,6 +89,31 @@ fn what_arrives_while_another_thread_reads_is_read_or_told() {
         read(&shared);
         other.join().unwrap();
         assert!(shared.0.is_raised() || *lock(&shared.1) == 2);
+    });
+}
+
+impl HasWork for usize {
+    fn has_work(&self) -> bool {
+        *self > 0
+    }
+}
+
+/// Two threads add work, and one of them takes it if it sees any without the lock: none is left that nobody would see.
+#[test]
+fn work_that_is_left_is_seen_without_the_lock() {
+    explore("work_left", || {
+        let machine = Arc::new(StateMachine::new(0));
+        let other = thread::spawn({
+            let machine = machine.clone();
+            move || *machine.lock() += 1
+        });
+        *machine.lock() += 1;
+        // Its own it sees in any case.
+        assert!(machine.has_work());
+        *machine.lock() = 0;
+        other.join().unwrap();
+        let seen = machine.has_work();
+        assert_eq!(seen, *machine.lock() > 0);
     });
 }
 

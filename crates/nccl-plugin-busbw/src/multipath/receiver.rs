@@ -28,6 +28,7 @@ use super::{
     memory::Place,
     results::Results,
     sockets,
+    state_machine::StateMachine,
     watch::Watch,
 };
 use crate::{
@@ -40,7 +41,7 @@ const NONE: usize = MAX_PATHS;
 
 /// Both for the caller and for the connection manager. Whoever locks a path and the state machine locks the path first.
 pub(super) struct Connection {
-    core: Mutex<Receiver<Place>>,
+    core: StateMachine<Receiver<Place>>,
     paths: [Path; MAX_PATHS],
     events: Events,
     /// The path on which something arrived last.
@@ -80,7 +81,7 @@ impl Connection {
     pub(super) fn new(manager: &Arc<Manager>) -> Result<Arc<Connection>> {
         let events = Events::new()?;
         Ok(Arc::new_cyclic(|itself| Connection {
-            core: Mutex::default(),
+            core: StateMachine::new(Receiver::default()),
             paths: std::array::from_fn(|_| Path::default()),
             events,
             hot: AtomicUsize::new(0),
@@ -118,7 +119,7 @@ impl Connection {
     /// As [`Receiver::kept`].
     #[cfg(fuzzing)]
     pub(super) fn kept(&self) -> (usize, usize, usize) {
-        lock(&self.core).kept()
+        self.core.lock().kept()
     }
 
     fn now(&self) -> Time {
@@ -135,7 +136,7 @@ impl Connection {
     fn lose(&self, path: usize, stream: &mut Option<Stream>) {
         let Some(up) = stream.take() else { return };
         let silence = sockets::silence(&up.socket);
-        let mut core = lock(&self.core);
+        let mut core = self.core.lock();
         core.lost(path, up.ended(), silence, self.now());
         self.is_up.store(core.paths_up() > 0, Ordering::Release);
     }
@@ -163,7 +164,7 @@ impl Connection {
                     self.watch();
                 }
                 // Unless it was posted before it could see that this path waits.
-                if stop == Stop::Request && lock(&self.core).is_waiting() {
+                if stop == Stop::Request && self.core.lock().is_waiting() {
                     path.readable.raise();
                 }
             }
@@ -175,7 +176,7 @@ impl Connection {
                 self.lose(number, stream);
             }
             Err(_) => {
-                self.note_failure(&lock(&self.core));
+                self.note_failure(&self.core.lock());
                 self.lose(number, stream);
             }
         }
@@ -240,7 +241,7 @@ impl Connection {
         let moved = self.read_on();
         self.settle();
         if !self.is_up.load(Ordering::Acquire) {
-            let mut core = lock(&self.core);
+            let mut core = self.core.lock();
             core.check(self.now());
             self.note_failure(&core);
         }
@@ -276,12 +277,15 @@ impl Connection {
 
     /// Chunks that have arrived while another path was still writing the same: that one is told not to.
     fn settle(&self) {
-        let duplicates = lock(&self.core).duplicates();
+        if !self.core.has_work() {
+            return;
+        }
+        let duplicates = self.core.lock().duplicates();
         for duplicate in duplicates {
             loop {
-                let writer = lock(&self.core).writer(&duplicate);
+                let writer = self.core.lock().writer(&duplicate);
                 let mut stream = writer.map(|path| lock(&self.paths[path].stream));
-                let mut core = lock(&self.core);
+                let mut core = self.core.lock();
                 if core.writer(&duplicate) != writer {
                     continue;
                 }
@@ -316,7 +320,7 @@ impl Work for Connection {
 impl Acceptor for Connection {
     fn accepted(&self, hello: &Hello, socket: OwnedFd) {
         if hello.epoch == Hello::ABORT {
-            lock(&self.core).aborted();
+            self.core.lock().aborted();
             return;
         }
         if hello.epoch == Hello::PROBE {
@@ -326,7 +330,7 @@ impl Acceptor for Connection {
         let number = usize::from(hello.path);
         let path = &self.paths[number];
         let mut stream = lock(&path.stream);
-        if !lock(&self.core).accepts(number, hello.epoch) {
+        if !self.core.lock().accepts(number, hello.epoch) {
             return;
         }
         // Before the kernel can tell of this one's.
@@ -336,7 +340,7 @@ impl Acceptor for Connection {
         }
         self.not_polled(number);
         self.lose(number, &mut stream);
-        let incoming = lock(&self.core).connected(number, hello.epoch);
+        let incoming = self.core.lock().connected(number, hello.epoch);
         *stream = Some(Stream::new(socket, incoming));
         self.is_up.store(true, Ordering::Release);
         self.has_come.store(true, Ordering::Release);

@@ -22,13 +22,13 @@ pub(super) use self::calls::Sending;
 use self::{counts::Kernel, stream::Stream};
 use super::{
     engine::Open, events::Events, flag::Flag, manager::Manager, memory::Outgoing, results::Results,
-    routes::Route, watch::Watch,
+    routes::Route, state_machine::StateMachine, watch::Watch,
 };
 use crate::network::Result;
 
 /// Both for the caller and for the connection manager. Whoever locks a path and the state machine locks the path first.
 pub(super) struct Connection {
-    core: Mutex<busbw_multipath::Sender<Outgoing>>,
+    core: StateMachine<busbw_multipath::Sender<Outgoing>>,
     paths: Box<[Path]>,
     events: Events,
     /// The path that small messages take.
@@ -58,6 +58,8 @@ struct Path {
     /// Behind what can be read, there is the end.
     ended: Flag,
     writable: Flag,
+    /// The kernel has taken a part of something, and waits for the rest.
+    unfinished: Flag,
     /// What the kernel knew of its connections.
     kernel: Kernel,
     from: Option<IpAddr>,
@@ -82,6 +84,7 @@ impl Connection {
             readable: Flag::default(),
             ended: Flag::default(),
             writable: Flag::default(),
+            unfinished: Flag::default(),
             kernel: Kernel::default(),
             from,
             to,
@@ -89,7 +92,7 @@ impl Connection {
         let paths: Box<[Path]> = paths.collect();
         let events = Events::new()?;
         let connection = Arc::new_cyclic(|itself| Connection {
-            core: Mutex::new(core),
+            core: StateMachine::new(core),
             paths,
             events,
             hot: AtomicUsize::new(0),

@@ -8,7 +8,7 @@ pub(super) use loom::sync::{
 };
 #[cfg(not(all(test, loom)))]
 pub(super) use std::sync::{
-    Condvar, Mutex,
+    Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 

@@ -67,7 +67,7 @@ impl crate::network::Receiver for Receiving {
         let connection = &*self.connection;
         // What has arrived is there also after the other side has ended.
         if connection.failure.get().is_some() {
-            let core = lock(&connection.core);
+            let core = connection.core.lock();
             if !(core.has_fin() && core.is_early()) {
                 connection.failure()?;
             }
@@ -77,7 +77,7 @@ impl crate::network::Receiver for Receiving {
         if bytes > SMALL {
             connection.join();
         }
-        let mut core = lock(&connection.core);
+        let mut core = connection.core.lock();
         let posted = core.post(Place(data, bytes), bytes, request, connection.done());
         connection.note_failure(&core);
         drop(core);
@@ -115,7 +115,7 @@ impl crate::network::Receiver for Receiving {
     }
 
     fn release(&self, memory: &Range<usize>) {
-        let writes = lock(&self.connection.core).writes(memory);
+        let writes = self.connection.core.lock().writes(memory);
         if writes {
             self.end();
         }
@@ -127,7 +127,7 @@ impl Receiving {
     fn end(&self) {
         self.connection.manager.shut(self.listener);
         // First, so that a path that is just being accepted finds no place any more.
-        let mut core = lock(&self.connection.core);
+        let mut core = self.connection.core.lock();
         core.abort();
         self.connection.note_failure(&core);
         drop(core);

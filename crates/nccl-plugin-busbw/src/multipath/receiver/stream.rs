@@ -4,16 +4,15 @@
 use std::{
     io::{IoSlice, IoSliceMut},
     os::fd::OwnedFd,
-    sync::Mutex,
 };
 
 use busbw_multipath::{Error, Incoming, Pause, Receiver, Target, frame::Answer};
 
 use crate::{
     multipath::{
-        locks::lock,
         memory::Place,
         sockets::{self, CutOnDrop},
+        state_machine::StateMachine,
     },
     network::Request,
 };
@@ -63,7 +62,7 @@ impl Stream {
     /// `Ok(Err(error))` when the path is broken; `Err` when the connection has failed: the peer says what it may not.
     pub(super) fn read(
         &mut self,
-        core: &Mutex<Receiver<Place>>,
+        core: &StateMachine<Receiver<Place>>,
         ended: bool,
         mut done: impl FnMut(Request, u64),
     ) -> Result<Io<Stop>, Error> {
@@ -73,7 +72,7 @@ impl Stream {
         self.incoming.begin();
         let stop = loop {
             if self.incoming.is_ready()
-                && lock(core).advance(&mut self.incoming, &mut done)? == Pause::Request
+                && core.lock().advance(&mut self.incoming, &mut done)? == Pause::Request
             {
                 break Stop::Request;
             }

@@ -10,7 +10,7 @@ use busbw_multipath::SMALL;
 
 use super::Connection;
 use crate::{
-    multipath::{locks::lock, memory::Outgoing, pending::Comes},
+    multipath::{memory::Outgoing, pending::Comes},
     network::{REQUESTS, Request, Result},
 };
 
@@ -50,7 +50,7 @@ impl crate::network::Sender for Sending {
                 // SAFETY: NCCL's memory, which it leaves alone until the request is done.
                 _ => unsafe { std::slice::from_raw_parts(data, bytes) },
             };
-            let mut core = lock(&connection.core);
+            let mut core = connection.core.lock();
             if !core.has_room(bytes) {
                 drop(core);
                 connection.progress();
@@ -76,7 +76,7 @@ impl crate::network::Sender for Sending {
         } else {
             connection.open.begin();
             connection.join();
-            lock(&connection.core).push(Outgoing::Lent(data, bytes), bytes, request);
+            connection.core.lock().push(Outgoing::Lent(data, bytes), bytes, request);
             connection.watch();
             if !connection.is_moved() {
                 connection.move_on();
@@ -111,7 +111,7 @@ impl crate::network::Sender for Sending {
     }
 
     fn release(&self, memory: &Range<usize>) {
-        let reads = lock(&self.connection.core).reads(memory);
+        let reads = self.connection.core.lock().reads(memory);
         if reads {
             self.connection.abort();
         }
@@ -132,7 +132,7 @@ impl Connection {
                 busy |= path == first;
                 continue;
             };
-            if lock(&self.core).work().1 {
+            if self.core.lock().work().1 {
                 continue;
             }
             // Where somebody just looks at the first one, as the connection manager does now and then,
@@ -174,6 +174,7 @@ mod tests {
         multipath::{
             clock::Clock,
             engine::Engine,
+            locks::lock,
             manager::{Closing, Dialer, Managed, Manager},
         },
         network::Sender,
@@ -206,7 +207,7 @@ mod tests {
     }
 
     fn is_down(connection: &Connection, path: usize) -> bool {
-        lock(&connection.core).state(path) == State::Down
+        connection.core.lock().state(path) == State::Down
     }
 
     fn read_all(other: &mut UnixStream) -> usize {

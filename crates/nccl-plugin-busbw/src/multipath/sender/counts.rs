@@ -77,7 +77,7 @@ impl Connection {
     fn counted_path(&self, number: usize) -> NetPath {
         let path = &self.paths[number];
         let kernel = path.kernel();
-        let core = lock(&self.core);
+        let core = self.core.lock();
         let counts = core.counts(number);
         let known = |micros: u32| (micros > 0).then_some(micros);
         NetPath {

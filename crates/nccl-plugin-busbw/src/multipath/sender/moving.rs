@@ -53,7 +53,7 @@ impl Connection {
         let unwritten = stream.unwritten();
         let now = self.now();
         let acknowledged =
-            lock(&self.core).acknowledged(number, count, unwritten, now, |request, bytes| {
+            self.core.lock().acknowledged(number, count, unwritten, now, |request, bytes| {
                 self.done(request, bytes);
             });
         // There is room again.
@@ -85,10 +85,11 @@ impl Connection {
         let all = stream.write(
             || self.now(),
             |now, chunks| {
-                lock(&self.core).next(number, now, chunks);
+                self.core.lock().next(number, now, chunks);
                 sent |= !chunks.is_empty();
             },
         )?;
+        path.unfinished.set(stream.is_writing());
         if all {
             path.writable.raise();
         }
@@ -136,14 +137,14 @@ impl Connection {
         let mut moved = false;
         for number in (first..self.paths.len()).chain(0..first) {
             let path = &self.paths[number];
-            let writes = || is_urgent || wanted >> number & 1 != 0 || is_writing(path);
+            let writes = || is_urgent || wanted >> number & 1 != 0 || path.unfinished.is_raised();
             let is_ready = path.readable.is_raised() || path.writable.is_raised() && writes();
             if !is_ready {
                 continue;
             }
             if moved && self.open.is_listed() {
                 let (wanted, is_urgent) = self.wanted();
-                let is_left = is_urgent || wanted >> number & 1 != 0 || is_writing(path);
+                let is_left = is_urgent || wanted >> number & 1 != 0 || path.unfinished.is_raised();
                 if path.readable.is_raised() || is_left {
                     self.turn.store(number, Ordering::Relaxed);
                     self.manager.engine.call();
@@ -161,7 +162,10 @@ impl Connection {
     /// A bit for each path on which another chunk may be in flight, if any waits; and whether one must leave at once, on
     /// whatever path.
     fn wanted(&self) -> (u32, bool) {
-        let core = lock(&self.core);
+        if !self.core.has_work() {
+            return (0, false);
+        }
+        let core = self.core.lock();
         let (has_work, is_urgent) = core.work();
         let paths = (0..self.paths.len()).filter(|path| has_work && core.has_window(*path));
         (paths.fold(0, |bits, path| bits | 1 << path), is_urgent)
@@ -176,14 +180,9 @@ impl Connection {
         }
         self.checked.store(now.0, Ordering::Relaxed);
         let mut actions = Vec::new();
-        lock(&self.core).check_late(now, &mut actions);
+        self.core.lock().check_late(now, &mut actions);
         self.perform(actions);
     }
-}
-
-/// Whether the kernel waits for the rest of something; false where somebody sees to that right now.
-fn is_writing(path: &Path) -> bool {
-    matches!(try_lock(&path.stream).as_deref(), Some(Some(stream)) if stream.is_writing())
 }
 
 impl Work for Connection {

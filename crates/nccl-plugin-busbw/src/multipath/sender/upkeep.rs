@@ -46,17 +46,21 @@ impl Connection {
                     self.manager.connect(self.connect(path, self.itself.clone(), Hello::PROBE));
                 }
                 Action::Ping(path) => {
-                    self.with_path(path, |_, stream| stream.ping().err().map(ended_by))
+                    self.with_path(path, |connection, stream| {
+                        let outcome = stream.ping();
+                        connection.paths[path].unfinished.set(stream.is_writing());
+                        outcome.err().map(ended_by)
+                    });
                 }
                 Action::Inspect(path) => self.with_path(path, |connection, stream| {
-                    lock(&connection.core).inspected(path, &stream.health(), connection.now())
+                    connection.core.lock().inspected(path, &stream.health(), connection.now())
                 }),
                 Action::Hedge(path) => {
                     // Whoever has the path right now may just read what is late.
                     if let Some(mut stream) = try_lock(&self.paths[path].stream)
                         && let Some(stream) = &mut *stream
                     {
-                        lock(&self.core).hedge(path, self.now(), stream.writing());
+                        self.core.lock().hedge(path, self.now(), stream.writing());
                     }
                 }
                 // Of paths that are unreliable, or place what they carry, of which there are none here.
@@ -105,10 +109,11 @@ impl Connection {
     /// A path is lost: what it had goes over the others.
     pub(super) fn lose(&self, path: usize, stream: &mut Option<Stream>, loss: &Loss) {
         let Some(up) = stream.take() else { return };
+        self.paths[path].unfinished.set(false);
         let health = up.health();
         sockets::give_up(&up.socket);
         let (mut actions, now) = (Vec::new(), self.now());
-        lock(&self.core).lost(path, loss, &health, now, &mut actions, |request, bytes| {
+        self.core.lock().lost(path, loss, &health, now, &mut actions, |request, bytes| {
             self.done(request, bytes);
         });
         self.paths[path].kernel.ended(up.socket);
@@ -119,7 +124,7 @@ impl Connection {
 
     /// Keeps why the connection has ended where callers see it without a lock.
     fn note_end(&self) {
-        let end = lock(&self.core).end().map(|end| (end.told(&self.paths[0].to), *end));
+        let end = self.core.lock().end().map(|end| (end.told(&self.paths[0].to), *end));
         if let Some(end) = end {
             let _ = self.ended.set(end);
         }
@@ -155,14 +160,14 @@ impl Dialer for Connection {
         }
         let mut actions = Vec::new();
         *stream = Some(Stream::new(socket));
-        lock(&self.core).connected(number, self.now(), &mut actions);
+        self.core.lock().connected(number, self.now(), &mut actions);
         path.writable.raise();
         drop(stream);
         self.perform(actions);
     }
 
     fn gone(&self) {
-        lock(&self.core).gone();
+        self.core.lock().gone();
         self.note_end();
     }
 
@@ -173,16 +178,16 @@ impl Dialer for Connection {
             _ => ConnectError::Other,
         };
         let (mut actions, text) = (Vec::new(), error.to_string());
-        lock(&self.core).not_connected(path.into(), why, &text, self.now(), &mut actions);
+        self.core.lock().not_connected(path.into(), why, &text, self.now(), &mut actions);
         self.perform(actions);
     }
 
     fn probe_answered(&self) {
-        lock(&self.core).probe_answered();
+        self.core.lock().probe_answered();
     }
 
     fn probe_unanswered(&self, error: Errno) {
-        let mut core = lock(&self.core);
+        let mut core = self.core.lock();
         match error {
             Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH => {
                 core.probe_unanswered(self.now());
@@ -203,7 +208,7 @@ impl Comes for Connection {
     }
 
     fn is_up(&self) -> bool {
-        lock(&self.core).paths_up() > 0
+        self.core.lock().paths_up() > 0
     }
 
     /// Ends every path, whatever is on its way: NCCL's memory is not touched any more.
@@ -212,7 +217,7 @@ impl Comes for Connection {
             return;
         }
         // First, so that a path that is just coming up finds nothing any more.
-        lock(&self.core).abort();
+        self.core.lock().abort();
         self.note_end();
         self.end().into_iter().for_each(|socket| self.manager.leave(socket));
         self.manager.connect(self.connect(0, Weak::new(), Hello::ABORT));
@@ -221,11 +226,11 @@ impl Comes for Connection {
 
 impl Closing for Connection {
     fn is_idle(&self) -> bool {
-        lock(&self.core).is_idle()
+        self.core.lock().is_idle()
     }
 
     fn end(&self) -> Vec<OwnedFd> {
-        lock(&self.core).forget_losses();
+        self.core.lock().forget_losses();
         let counted = NetConnection { closed: true, ..self.counted() };
         let told = counted.paths.iter().map(counts::told).collect::<Vec<_>>().join("; ");
         log::info(&format!("NET/busbw: paths to {}: {told}", counted.peer));
@@ -239,7 +244,7 @@ impl Closing for Connection {
             sockets.extend(stream.and_then(Stream::ended));
         }
         // Nobody is to connect them again.
-        lock(&self.core).take_down(self.now());
+        self.core.lock().take_down(self.now());
         sockets
     }
 }
@@ -260,7 +265,7 @@ impl Managed for Connection {
             self.move_path(number, &mut lock(&path.stream));
         }
         let mut actions = Vec::new();
-        let again = lock(&self.core).check_paths(self.now(), &mut actions);
+        let again = self.core.lock().check_paths(self.now(), &mut actions);
         self.perform(actions);
         self.note_end();
         self.check_late();
