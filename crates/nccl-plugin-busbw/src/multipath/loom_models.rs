@@ -98,7 +98,7 @@ impl HasWork for usize {
     }
 }
 
-/// Two threads add work, and one of them takes it if it sees any without the lock: none is left that nobody would see.
+/// Two threads add work, and one of them takes what there is by then: what is left is seen without the lock.
 #[test]
 fn work_that_is_left_is_seen_without_the_lock() {
     explore("work_left", || {

@@ -1,7 +1,8 @@
 //! The state machine of a connection's end behind its lock, and whether it has work, which is seen without the lock.
 //! Not the state machines themselves (`busbw_multipath`).
 //!
-//! Threads that look for work look all the time. Were each look to take the lock, they would keep it from those that move bytes.
+//! Threads that are awake look for work all the time. Were they to take the lock where there is none, they would keep it from those
+//! that move bytes.
 
 use std::ops::{Deref, DerefMut};
 

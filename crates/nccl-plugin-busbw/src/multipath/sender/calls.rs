@@ -219,6 +219,10 @@ mod tests {
         bytes
     }
 
+    fn read_at_once(other: &mut UnixStream) -> usize {
+        other.read(&mut vec![0; 1 << 20]).unwrap_or(0)
+    }
+
     fn send(sending: &mut Sending, data: &[u8]) -> Request {
         // SAFETY: it is copied, or the caller keeps it longer than the connection.
         unsafe { sending.send(data.as_ptr(), data.len()) }.unwrap().unwrap()
@@ -302,6 +306,28 @@ mod tests {
                 assert_eq!(called(), 3);
             }
             connection.gone();
+        }
+    }
+
+    #[test]
+    fn a_chunk_of_which_the_kernel_took_a_part_is_written_on() {
+        let (connection, mut others) = connection();
+        for path in &connection.paths {
+            let stream = lock(&path.stream);
+            let socket = &stream.as_ref().unwrap().socket;
+            rustix::net::sockopt::set_socket_send_buffer_size(socket, 4096).unwrap();
+        }
+        let data = vec![7u8; 1 << 16];
+        let mut sending = Sending::new(connection.clone());
+        send(&mut sending, &data);
+        // Nothing else is to be sent, so that only this says that the path has more.
+        assert!(!connection.core.has_work());
+        let mut read = 0;
+        while read < Frame::BYTES + data.len() {
+            let more = others.iter_mut().map(read_at_once).sum::<usize>();
+            assert!(more > 0, "{read} bytes came");
+            read += more;
+            connection.progress();
         }
     }
 
