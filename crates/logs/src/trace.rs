@@ -19,7 +19,7 @@ mod record;
 mod sequence;
 mod sizes;
 
-pub use call::{Call, Communicator, LeftOut, Operation, Reporter, Trace, TraceSource};
+pub use call::{Call, Communicator, LeftOut, Operation, Reporter, Spacing, Trace, TraceSource};
 pub use classes::{Class, Mix};
 pub use reader::{Reader, TraceError};
 

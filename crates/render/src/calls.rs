@@ -61,7 +61,7 @@ impl<W: Write> Render for CallsTable<W> {
         if self.rows.len() <= calls.classes.len() {
             return Ok(());
         }
-        let text = table(calls, &self.rows, self.units);
+        let text = table(calls, run.plan.ranks(), &self.rows, self.units);
         self.rows.clear();
         self.write(&text)
     }
@@ -87,10 +87,13 @@ fn about(calls: &Calls) -> String {
     )
 }
 
-fn table(calls: &Calls, rows: &[Row], units: Units) -> String {
+/// `ranks` are those of the run.
+fn table(calls: &Calls, ranks: usize, rows: &[Row], units: Units) -> String {
     let unit = units.name();
+    let is_split = calls.classes.iter().any(|class| class.partition.is_some());
     let head = [
         "operation",
+        "ranks",
         "size",
         "type",
         "redop",
@@ -126,7 +129,7 @@ fn table(calls: &Calls, rows: &[Row], units: Units) -> String {
                 if class.is_some() {
                     inside += or_nan(half.figures.time_us) * made as f64;
                 }
-                lines.push(line(row, class, made, half, units));
+                lines.push(line(row, class, (ranks, made), half, units));
             }
             (None, None) => {}
         }
@@ -137,10 +140,20 @@ fn table(calls: &Calls, rows: &[Row], units: Units) -> String {
     if inside > 0.0 {
         text += &format!("# of a pass {} are in calls\n", quantity::time(inside));
     }
+    if !is_split {
+        // All of them have all ranks.
+        lines.iter_mut().for_each(|line| drop(line.remove(1)));
+    }
     text + "#\n" + &aligned(&lines) + &waived
 }
 
-fn line(row: &Row, class: Option<&CallClass>, made: u64, half: &Half, units: Units) -> Vec<String> {
+fn line(
+    row: &Row,
+    class: Option<&CallClass>,
+    (ranks, made): (usize, u64),
+    half: &Half,
+    units: Units,
+) -> Vec<String> {
     let absent = || "-".to_owned();
     let us = half.figures.time_us;
     let time = |us: Option<f64>| us.map_or_else(absent, quantity::time);
@@ -155,6 +168,10 @@ fn line(row: &Row, class: Option<&CallClass>, made: u64, half: &Half, units: Uni
     let reduces = !row.redop.is_empty() && row.redop != "none";
     vec![
         name.to_owned(),
+        match class.and_then(|class| class.partition) {
+            Some(partition) => partition.to_string(),
+            None => ranks.to_string(),
+        },
         quantity::bytes(row.size),
         if is_all { absent() } else { row.datatype.name().to_owned() },
         if reduces { row.redop.clone() } else { absent() },

@@ -188,8 +188,10 @@ impl Description {
 }
 
 fn memory_figures(plan: &Plan) -> MemoryFigures {
+    let of = |plan: &Plan| Buffers::total(plan.buffer_bytes(), plan.has_check_buffer()) as u64;
+    let of_partitions = plan.partitions().into_iter().map(|one| of(&plan.of_partition(one)));
     MemoryFigures {
-        buffers_per_rank: Buffers::total(plan.buffer_bytes(), plan.has_check_buffer()) as u64,
+        buffers_per_rank: of(plan) + of_partitions.sum::<u64>(),
         control: busbw_shm::Control::bytes(plan.rank_threads()) as u64,
     }
 }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use busbw_core::{
     Benchmark, Collective,
     fault::{Action, Phase},
-    plan::{Case, Placement, Plan, Style},
+    plan::{Case, Partition, Placement, Plan, Style},
 };
 use busbw_job::world::World;
 
@@ -39,6 +39,8 @@ pub struct Session<'a> {
     plan: &'a Plan,
     world: &'a mut dyn World,
     backend: &'a mut dyn Backend,
+    /// Backends whose communicators are those of a partition of the ranks, for a job's own calls.
+    partitions: Vec<(Partition, &'a mut dyn Backend)>,
     /// Every communicator. All go on sampling until the last one's stopping rule ends it: they
     /// share barriers.
     groups: Vec<Group>,
@@ -87,6 +89,7 @@ impl<'a> Session<'a> {
             plan,
             world,
             backend,
+            partitions: Vec::new(),
             groups,
             ours,
             launch,
@@ -99,6 +102,11 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// The same with a backend for each partition of the ranks that the plan's calls need.
+    pub fn with_partitions(self, partitions: Vec<(Partition, &'a mut dyn Backend)>) -> Session<'a> {
+        Session { partitions, ..self }
+    }
+
     /// Measures every row of the plan.
     ///
     /// # Errors
@@ -108,6 +116,9 @@ impl<'a> Session<'a> {
         self.enter(Phase::Start);
         for table in self.backend.init(self.world)? {
             self.report_measured(table)?;
+        }
+        for (_, backend) in &mut self.partitions {
+            backend.init(self.world)?;
         }
         if self.plan.timeout_s.is_some() && self.groups.len() > 1 {
             // Another communicator may still measure its algorithm table, which takes longer than

@@ -91,7 +91,7 @@ fn what_cannot_be_replayed_is_counted_or_refused() {
     let trace = steady(&folder);
     run(&format!("replay {trace} --backend host -g 3"), &[])
         .exits(2)
-        .says("no call of the trace can be replayed here: communicators of 2 ranks, where there are 3 here (20)");
+        .says("no call of the trace can be replayed here: communicators of 2 ranks: the 3 here cannot be split so (20)");
     for (words, why) in [
         ("-b 8", "-b is not for replay: the trace says what is called"),
         ("-n 5", "--batches counts passes over the calls"),
@@ -163,6 +163,62 @@ fn through_nccls_interface() {
     assert_eq!(all.len(), 3, "{ended}");
     assert!(all[1..].iter().all(|class| class["out_of_place"]["wrong"] == 0), "{ended}");
     assert!(time(&all[0]) >= 5.0 * time(&all[1]) + 15.0 * time(&all[2]), "{ended}");
+}
+
+/// Tensor parallelism of two neighbours, data parallelism of two that are two apart, and all four, by turns.
+fn of_two_axes(folder: &TempDir) -> String {
+    let groups = [("1", "[2, 3]"), ("2", "[0, 2]"), ("3", "[0, 1, 2, 3]")];
+    let entry = |number: u64| {
+        let (group, _) = groups[number as usize % 3];
+        json!({
+            "process_group": [group, ""], "collective_seq_id": number, "p2p_seq_id": 0,
+            "profiling_name": "nccl:all_reduce", "time_created_ns": 1_000_000 * number,
+            "input_sizes": [[4096]], "input_dtypes": ["Float"],
+            "output_sizes": [[4096]], "output_dtypes": ["Float"],
+        })
+    };
+    let config: serde_json::Map<String, Value> = groups
+        .iter()
+        .map(|(name, ranks)| {
+            ((*name).to_owned(), json!({"name": name, "desc": "", "ranks": ranks}))
+        })
+        .collect();
+    let entries: Vec<Value> = (0..12).map(entry).collect();
+    let path = folder.path().join("fr_trace_rank_2");
+    let dump = json!({"version": "2.10", "pg_config": config, "entries": entries});
+    fs::write(&path, dump.to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// The same calls on communicators of two layouts and on all ranks: data are verified on each.
+#[test]
+fn communicators_of_some_of_the_ranks() {
+    let folder = TempDir::new().unwrap();
+    let trace = of_two_axes(&folder);
+    for (backend, run) in [("net", run as fn(&str, &[_]) -> Ended), ("nccl", on_shims)] {
+        let words = format!("replay {trace} --backend {backend} -g 4 --no-gaps --batches 1 --json");
+        let ended = run(&words, &[]);
+        let all = rows(ended.exits(0));
+        assert_eq!((all.len(), &all[0]["count"]), (4, &json!(12)), "{ended}");
+        for class in &all[1..] {
+            let half = &class["out_of_place"];
+            assert_eq!(half["wrong"], 0, "{ended}");
+            // Of two ranks a bus carries the bytes once, of four 1.5 times.
+            let factor = half["busbw"].as_f64().unwrap() / half["algbw"].as_f64().unwrap();
+            let expected = if class["index"] == 3 { 1.5 } else { 1.0 };
+            assert!((factor - expected).abs() < 1e-6, "{class}");
+        }
+        let ended = run(&format!("replay {trace} --backend {backend} -g 4 --batches 1"), &[]);
+        ended.exits(0).prints("  ranks  ").prints("2, 2 apart");
+    }
+    run(&format!("replay {trace} --backend host -g 4 --batches 1"), &[])
+        .exits(0)
+        .prints("left out: communicators of 2 ranks of 4: --backend host has one of all: 8 calls");
+    // Any rank of any of them is looked at.
+    let fault = "--fault rank=3,phase=verify,row=2,do=corrupt:5";
+    let words = format!("replay {trace} --backend net -g 4 --batches 1 --json {fault}");
+    let ended = run(&words, &[]);
+    assert_eq!(rows(ended.exits(7))[2]["out_of_place"]["wrong"], 1);
 }
 
 /// On the cost model, whose calls take the same time in every run; the sequence has the clock's.

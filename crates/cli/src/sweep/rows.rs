@@ -50,9 +50,13 @@ pub fn rows(turns: &[Turns], benchmark: Benchmark, baseline: Option<usize>) -> V
         if first.benchmark.collective().is_some() {
             case.extend([first.redop.clone(), first.root.to_string()]);
         }
-        if plan.calls.is_some() {
+        if let Some(calls) = &plan.calls {
             // Its rows are of several collectives.
             case.insert(0, first.benchmark.name().to_owned());
+            let class = first.index.checked_sub(1);
+            let class = class.and_then(|number| calls.classes.get(number as usize));
+            let partition = class.and_then(|class| class.partition);
+            case.extend(partition.map(|partition| format!("ranks {partition}")));
         }
         case.extend(first.variant.as_ref().map(|variant| variant.given.to_string()));
         rows.push(SizeRow { size: first.size, case, cells });

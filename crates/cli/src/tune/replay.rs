@@ -11,7 +11,7 @@ use busbw_analysis::sweep::{Cell, Tried, compare_with};
 use busbw_core::{
     Benchmark, DataType, ReduceOp,
     exit::{Exit, ExitError},
-    plan::{CallClass, Calls, LeftOut},
+    plan::{CallClass, Calls, LeftOut, Partition},
     quantity::{count, time},
 };
 use busbw_stats::Comparison;
@@ -66,6 +66,9 @@ pub(crate) struct Row {
     datatype: Option<DataType>,
     #[serde(skip_serializing_if = "Option::is_none")]
     redop: Option<ReduceOp>,
+    /// The communicators that make the call; absent where all ranks have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partition: Option<Partition>,
     calls: u64,
     /// The median time of a call in the job, microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,6 +189,7 @@ fn of_all(calls: &Calls) -> Row {
         bytes: calls.bytes(),
         datatype: None,
         redop: None,
+        partition: None,
         calls: calls.sequence.len() as u64,
         in_job_us: None,
         cells: Vec::new(),
@@ -199,6 +203,7 @@ fn of_class(class: &CallClass, calls: u64) -> Row {
         bytes: class.bytes,
         datatype: Some(class.datatype),
         redop: class.collective.reduces().then_some(class.op),
+        partition: class.partition,
         calls,
         in_job_us: class.in_job_us,
         cells: Vec::new(),

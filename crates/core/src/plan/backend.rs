@@ -82,6 +82,7 @@ const HOST: BackendSpec = BackendSpec {
     shares_memory: true,
     rank_holder: RankHolder::Thread,
     needs_launcher: false,
+    several_communicators: false,
     gpu_options: GpuOptionUse::Waived {
         registration: "host buffers are shared memory already: nothing is registered",
     },
@@ -95,6 +96,7 @@ const NCCL: BackendSpec = BackendSpec {
     shares_memory: false,
     rank_holder: RankHolder::Device,
     needs_launcher: false,
+    several_communicators: true,
     gpu_options: GpuOptionUse::Used,
 };
 
@@ -106,6 +108,7 @@ const MPI: BackendSpec = BackendSpec {
     shares_memory: false,
     rank_holder: RankHolder::Process,
     needs_launcher: true,
+    several_communicators: false,
     gpu_options: GpuOptionUse::Waived {
         registration: "MPI registers buffers itself, where it does",
     },
@@ -119,6 +122,7 @@ const NET: BackendSpec = BackendSpec {
     shares_memory: false,
     rank_holder: RankHolder::Process,
     needs_launcher: false,
+    several_communicators: true,
     gpu_options: GpuOptionUse::Waived {
         registration: "every buffer is registered with the plugin",
     },
@@ -132,6 +136,7 @@ const VERBS: BackendSpec = BackendSpec {
     shares_memory: false,
     rank_holder: RankHolder::Process,
     needs_launcher: false,
+    several_communicators: false,
     gpu_options: GpuOptionUse::Waived {
         registration: "every buffer is registered with the device",
     },
@@ -145,6 +150,7 @@ const FAKE: BackendSpec = BackendSpec {
     shares_memory: false,
     rank_holder: RankHolder::Simulated,
     needs_launcher: false,
+    several_communicators: false,
     gpu_options: GpuOptionUse::Modelled,
 };
 

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Case, Plan, Sweep};
+use super::{Case, Partition, Plan, Sweep};
 use crate::{Collective, DataType, ReduceOp};
 
 /// A job's calls.
@@ -34,6 +34,9 @@ pub struct CallClass {
     pub op: ReduceOp,
     /// Bytes as in the size column.
     pub bytes: u64,
+    /// The communicators that make it, each its own call at the same time; absent where all ranks have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<Partition>,
     /// The median time in the job, microseconds, where the source has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_job_us: Option<f64>,
@@ -77,8 +80,9 @@ impl Plan {
             .collect()
     }
 
-    /// The case of a class of calls within a communicator of `ranks`.
-    pub fn case_of(&self, class: &CallClass, ranks: usize) -> Case {
+    /// The case of a class of calls.
+    pub fn case_of(&self, class: &CallClass) -> Case {
+        let ranks = class.partition.map_or(self.ranks(), |partition| partition.ranks);
         let sweep = Sweep { datatype: class.datatype, op: class.op, root: 0 };
         self.case(class.collective, sweep, class.bytes, ranks)
     }
@@ -95,6 +99,7 @@ mod tests {
             datatype: DataType::Float,
             op: ReduceOp::Sum,
             bytes,
+            partition: None,
             in_job_us: None,
         };
         let calls = Calls {
@@ -105,7 +110,7 @@ mod tests {
         assert_eq!([calls.of_class(0), calls.of_class(1)], [1, 2]);
         assert_eq!(calls.bytes(), 2056);
         assert_eq!(calls.recorded_us(), 15.0);
-        let case = Plan::example().case_of(&calls.classes[1], 2);
+        let case = Plan::example().case_of(&calls.classes[1]);
         assert_eq!((case.counts.param, case.collective), (256, Collective::AllReduce));
     }
 }

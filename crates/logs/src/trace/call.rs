@@ -133,6 +133,35 @@ pub struct Communicator {
     pub id: String,
     /// Its ranks.
     pub ranks: u32,
+    /// Which ranks of the job they are.
+    pub spacing: Spacing,
+}
+
+/// Which ranks of a job a communicator has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Spacing {
+    /// The source does not list them.
+    Unknown,
+    /// Each so much above the one before.
+    Even(u32),
+    /// In another way.
+    Uneven,
+}
+
+impl Spacing {
+    /// That of these ranks of the job.
+    pub fn of(ranks: &[u32]) -> Spacing {
+        let mut steps = ranks.windows(2).map(|pair| match pair {
+            [one, next] => next.checked_sub(*one).filter(|step| *step > 0),
+            _ => None,
+        });
+        let Some(first) = steps.next() else { return Spacing::Unknown };
+        match first {
+            Some(step) if steps.all(|other| other == first) => Spacing::Even(step),
+            _ => Spacing::Uneven,
+        }
+    }
 }
 
 /// Who reported calls.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use busbw_core::{Collective, quantity};
 
-use super::call::{Call, Communicator, LeftOut, Operation, Reporter, Trace, TraceSource};
+use super::call::{Call, Communicator, LeftOut, Operation, Reporter, Spacing, Trace, TraceSource};
 use super::job::{Kind, Reported, Same};
 
 /// The most calls that are kept.
@@ -87,7 +87,17 @@ enum Which {
 impl Collected {
     /// The index of a communicator; `None` beyond those that are kept.
     pub(super) fn communicator(&mut self, id: &str, ranks: u32) -> Option<usize> {
-        let one = Communicator { id: id.to_owned(), ranks };
+        self.communicator_of(id, ranks, Spacing::Unknown)
+    }
+
+    /// The same, where the source says which ranks it has.
+    pub(super) fn communicator_of(
+        &mut self,
+        id: &str,
+        ranks: u32,
+        spacing: Spacing,
+    ) -> Option<usize> {
+        let one = Communicator { id: id.to_owned(), ranks, spacing };
         if let Some(&at) = self.communicator_at.get(&one) {
             return Some(at);
         }

@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::call::Spacing;
 use super::collected::Collected;
 use super::exchange::{Exchange, Part};
 use super::job::{Kind, Reported, Same};
@@ -22,9 +23,10 @@ pub(super) fn read(dump: &Dump<'_>, name: &str, collected: &mut Collected) {
     let mut groups: HashMap<&str, Option<(usize, u32)>> = HashMap::new();
     for name in names {
         let ranks = dump.group(name).map(|group| ranks(&group.ranks));
-        let known = ranks.filter(|(count, _)| *count > 0).and_then(|(count, listed)| {
+        let known = ranks.filter(|(count, ..)| *count > 0).and_then(|(count, listed, spacing)| {
             // Ranks count their groups for themselves: the same name may be other ranks' elsewhere.
-            let at = collected.communicator(&format!("{name} of ranks {listed}"), count)?;
+            let id = format!("{name} of ranks {listed}");
+            let at = collected.communicator_of(&id, count, spacing)?;
             Some((at, count))
         });
         groups.insert(name, known);
@@ -39,20 +41,21 @@ pub(super) fn read(dump: &Dump<'_>, name: &str, collected: &mut Collected) {
     walk.close();
 }
 
-/// The number of ranks in `[0, 1]`, and the list, shortened where it is long.
-fn ranks(list: &str) -> (u32, String) {
+/// The number of ranks in `[0, 1]`, the list, shortened where it is long, and how they are spaced.
+fn ranks(list: &str) -> (u32, String, Spacing) {
     let list = list.trim().trim_start_matches('[').trim_end_matches(']');
     let all: Vec<&str> =
         list.split(',').map(str::trim).filter(|rank| rank.parse::<u32>().is_ok()).collect();
+    let numbers: Vec<u32> = all.iter().filter_map(|rank| rank.parse().ok()).collect();
     let short = match all.as_slice() {
         [first, .., last] if all.len() > 8 => {
             // Groups that begin and end alike still differ in between.
-            let sum: u64 = all.iter().filter_map(|rank| rank.parse::<u64>().ok()).sum();
+            let sum: u64 = numbers.iter().copied().map(u64::from).sum();
             format!("{first}…{last} ({}, sum {sum})", all.len())
         }
         _ => all.join(","),
     };
-    (u32::try_from(all.len()).unwrap_or(0), short)
+    (u32::try_from(all.len()).unwrap_or(0), short, Spacing::of(&numbers))
 }
 
 /// The way through the entries of a dump.

@@ -84,13 +84,13 @@ pub(crate) struct Bound {
     pub(crate) devices: Vec<RankDevice>,
     /// NCCL's version code; 0 without NCCL.
     pub(crate) nccl: u32,
-    /// Opens the backend when all ranks have joined.
+    /// Opens the backend when all ranks have joined; again for each partition of the ranks, where a rank can be in several
+    /// communicators.
     pub(crate) open: Box<Open>,
 }
 
 /// Opens a backend as one rank thread holds it.
-pub(crate) type Open =
-    dyn for<'a> FnOnce(Joined<'a, '_>) -> Result<Box<dyn Backend + 'a>, RunError>;
+pub(crate) type Open = dyn for<'a> FnMut(Joined<'a, '_>) -> Result<Box<dyn Backend + 'a>, RunError>;
 
 /// The run that a rank thread has joined.
 pub(crate) struct Joined<'a, 'w> {

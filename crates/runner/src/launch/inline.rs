@@ -116,7 +116,7 @@ fn measure(
     events: Sender<Event>,
 ) -> Result<(), String> {
     let mut world = Solo::new(&machine::host_name(), events);
-    let Bound { open, .. } = process.bind(0).map_err(|e| e.to_string())?;
+    let Bound { mut open, .. } = process.bind(0).map_err(|e| e.to_string())?;
     let stopped = Box::new(|| false);
     let joined = Joined { plan, world: &mut world, stopped, shared: None };
     let mut backend = open(joined).map_err(|e| e.to_string())?;

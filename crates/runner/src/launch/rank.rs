@@ -21,7 +21,9 @@ use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 use crate::launch::rank_assignment::{Facts, RankAssignment};
 use crate::{
-    backend::{self, BackendError, Bound, Joined, Open, RankProcess, RunError, SharedMemory},
+    backend::{
+        self, Backend, BackendError, Bound, Joined, Open, RankProcess, RunError, SharedMemory,
+    },
     measure::{Failure, Report, Session},
 };
 use busbw_core::environment;
@@ -204,30 +206,44 @@ fn report_paths(plan: &Plan, member: &mut Member, shared: &Shared) {
 fn measure(
     plan: &Plan,
     member: &mut Member,
-    open: Box<Open>,
+    mut open: Box<Open>,
     shared: &Shared,
     policy: WaitPolicy,
 ) -> Result<Option<GpuMemory>, Reported> {
     let (rank_thread, control) = (member.rank(), &shared.control);
-    let mut backend = match open(joined(plan, member, shared, policy)) {
-        Ok(backend) => backend,
+    let partitions = plan.partitions();
+    let plans: Vec<Plan> = partitions.iter().map(|one| plan.of_partition(*one)).collect();
+    let mut open = |plan| open(joined(plan, &mut *member, shared, policy));
+    let opened = open(plan).and_then(|whole| {
+        let others: Result<Vec<_>, RunError> = plans.iter().map(&mut open).collect();
+        Ok((whole, others?))
+    });
+    let (mut whole, mut others) = match opened {
+        Ok(opened) => opened,
         Err(error) => return Err(fail(member, &error)),
     };
     let watch =
         |phase: Phase, row: u64| control.set_progress(rank_thread, phase as u32 + 1, row as u32);
     let launch = shared.assignment.launch;
-    let measured = Session::new(plan, member, backend.as_mut(), launch, Box::new(watch)).run();
+    let of_partitions = partitions.into_iter().zip(&mut others);
+    let of_partitions = of_partitions.map(|(of, other)| (of, other.as_mut() as &mut dyn Backend));
+    let measured = Session::new(plan, member, whole.as_mut(), launch, Box::new(watch))
+        .with_partitions(of_partitions.collect())
+        .run();
+    let gpu_memory = whole.gpu_memory();
+    let mut backends = std::iter::once(whole).chain(others);
     let Err(error) = measured else {
-        let gpu_memory = backend.gpu_memory();
-        return match backend.finalize() {
+        return match backends.try_for_each(|backend| backend.finalize()) {
             Ok(()) => Ok(gpu_memory),
             Err(error) => Err(tell(member, &Failure::new(Exit::Library, error.to_string()))),
         };
     };
     let reported = fail(member, &error);
-    backend.abort();
-    // The process exits: destructors could wait for other ranks.
-    std::mem::forget(backend);
+    for mut backend in backends {
+        backend.abort();
+        // The process exits: destructors could wait for other ranks.
+        std::mem::forget(backend);
+    }
     Err(reported)
 }
 

@@ -6,19 +6,23 @@ mod passes;
 use busbw_core::{
     Benchmark, DataType,
     bandwidth::bandwidth,
+    exit::Exit,
     fault::Phase,
-    plan::{Calls, Case, Placement},
+    plan::{CallClass, Calls, Case, Partition, Placement, Plan},
     record::{Figures, Half, Row},
 };
 use busbw_stats::{median, summarise};
 
 use self::passes::Pass;
 use super::{Report, RunError, Session, checks::WrongElements};
-use crate::backend::{CaseFacts, Operation, finish_all};
+use crate::backend::{BackendError, CaseFacts, Operation, finish_all};
 
 /// One class of calls.
 struct Class {
     case: Case,
+    partition: Option<Partition>,
+    /// The rank threads of each communicator that makes the calls.
+    communicators: Vec<Vec<usize>>,
     /// Why it does not run.
     waived: Option<String>,
     wrong: Option<WrongElements>,
@@ -34,14 +38,20 @@ impl Session<'_> {
         }
         let mut classes = self.classes(calls)?;
         let ready = |class: &Class| class.waived.is_none();
-        let cases: Vec<Case> = classes.iter().filter(|c| ready(c)).map(|c| c.case).collect();
-        if !cases.is_empty() {
-            self.settle_calls(&cases)?;
-            self.tuning_pass(cases)?;
+        let partitions = self.plan.partitions().into_iter().map(Some);
+        for partition in std::iter::once(None).chain(partitions) {
+            let of = |class: &&Class| ready(class) && class.partition == partition;
+            let cases: Vec<Case> = classes.iter().filter(of).map(|class| class.case).collect();
+            if !cases.is_empty() {
+                self.on(partition, |session| {
+                    session.settle_calls(&cases)?;
+                    session.tuning_pass(cases)
+                })?;
+            }
         }
         for (number, class) in classes.iter_mut().enumerate().filter(|(_, class)| ready(class)) {
             self.index = number as u64 + 1;
-            self.prove_class(class)?;
+            self.on(class.partition, |session| session.prove_class(class))?;
         }
         self.index = 0;
         let sequence = kept(calls, |class| classes.get(class).is_some_and(ready));
@@ -54,15 +64,34 @@ impl Session<'_> {
 
     /// The classes: what the backend does not support is waived.
     fn classes(&mut self, calls: &Calls) -> Result<Vec<Class>, RunError> {
-        let ranks = self.group().ranks.len();
         let mut classes = Vec::new();
         for class in &calls.classes {
-            let case = self.plan.case_of(class, ranks);
-            let waived = self.why_not(&case)?;
+            let CallClass { partition, .. } = *class;
+            let case = self.plan.case_of(class);
+            let waived = self.on(partition, |session| session.why_not(&case))?;
+            let communicators = communicators(self.plan, partition);
             let facts = CaseFacts::default();
-            classes.push(Class { case, waived, wrong: None, facts });
+            classes.push(Class { case, partition, communicators, waived, wrong: None, facts });
         }
         Ok(classes)
+    }
+
+    /// Does something on the communicators of a partition, or on the one of all ranks. Wrong elements are all ranks' in any case.
+    fn on<T>(
+        &mut self,
+        partition: Option<Partition>,
+        run: impl FnOnce(&mut Self) -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
+        let Some(partition) = partition else { return run(self) };
+        let place = self.partitions.iter().position(|(of, _)| *of == partition);
+        let Some(place) = place else {
+            let text = format!("this backend has no communicators of {partition} ranks");
+            return Err(BackendError::Refused { text, exit: Exit::Internal }.into());
+        };
+        std::mem::swap(&mut self.backend, &mut self.partitions[place].1);
+        let outcome = run(self);
+        std::mem::swap(&mut self.backend, &mut self.partitions[place].1);
+        outcome
     }
 
     /// Untimed operations of each class.
@@ -137,7 +166,8 @@ impl Session<'_> {
             ..self.empty_row(&first.case, 0)
         }];
         for (number, class) in classes.iter().enumerate() {
-            let (element, ranks) = (class.case.sweep.datatype.bytes(), self.group().ranks.len());
+            let element = class.case.sweep.datatype.bytes();
+            let ranks = class.partition.map_or(self.group().ranks.len(), |of| of.ranks);
             let calls = sequence.iter().filter(|(of, _)| *of == number).count() as u64;
             let measured = class.waived.is_none().then(|| {
                 let each = 1.0 / calls.max(1) as f64;
@@ -168,6 +198,20 @@ impl Session<'_> {
         }
         rows
     }
+}
+
+/// The rank threads of each communicator of a partition; of all ranks without one.
+fn communicators(plan: &Plan, partition: Option<Partition>) -> Vec<Vec<usize>> {
+    let groups = match partition {
+        Some(partition) => plan.of_partition(partition).groups(),
+        None => plan.groups(),
+    };
+    let threads = |ranks: Vec<usize>| {
+        let mut threads: Vec<usize> = ranks.iter().map(|rank| plan.rank_thread(*rank)).collect();
+        threads.dedup();
+        threads
+    };
+    groups.into_iter().map(threads).collect()
 }
 
 /// The figures of all calls, or of one of a class: microseconds of each pass, and of each on every rank thread.

@@ -1,15 +1,18 @@
 //! The part of a replay: which of a trace's calls are run, and which options mean nothing.
 //! Not reading the trace (`trace_classes`), and not running them (`busbw_runner`).
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use busbw_core::{
     Collective, DataType, ReduceOp,
     alltoallv::Traffic,
-    plan::{CallClass, Calls, LeftOut, Messaging, Step},
+    plan::{BackendSpec, CallClass, Calls, LeftOut, Messaging, Partition, Step},
     quantity,
 };
-use busbw_logs::trace::{Call, Trace};
+use busbw_logs::trace::{Call, Spacing, Trace};
 use busbw_stats::median;
 
 use super::{
@@ -22,6 +25,8 @@ use crate::{options::replaying::ReplayArguments, trace_classes};
 
 /// The most classes: each is warmed up and verified by itself.
 const MAX_CLASSES: usize = 64;
+/// Bytes of a buffer where all ranks together make no call.
+const SMALLEST: u64 = 16;
 /// The longest gap that is waited for, microseconds: a job that loads data or saves its state for a minute does not talk.
 const LONGEST_GAP_US: f64 = 1e6;
 
@@ -36,14 +41,17 @@ pub(super) fn part(asked: &Asked<'_>, ranks: &Ranks<'_>) -> Result<Part, BadOpti
         return Err(BadOption::new("replay needs a trace"));
     };
     if !ranks.colours.is_empty() {
-        return Err(BadOption::new("a replay has one communicator: unset NCCL_TESTS_SPLIT"));
+        return Err(BadOption::new(
+            "the trace says which ranks have a communicator: unset NCCL_TESTS_SPLIT",
+        ));
     }
     let paths: Vec<PathBuf> = a.words.iter().map(PathBuf::from).collect();
     let trace =
         trace_classes::read(&paths).map_err(|error| BadOption::new(format!("{error:#}")))?;
-    let (calls, remarks) = calls(&trace, ranks.count(), replaying)?;
-    let sizes = calls.classes.iter().map(|class| class.bytes);
-    let most = sizes.max().unwrap_or_default();
+    let here = Here { ranks: ranks.count(), backend: ranks.backend.spec() };
+    let (calls, remarks) = calls(&trace, &here, replaying)?;
+    let of_all = calls.classes.iter().filter(|class| class.partition.is_none());
+    let most = of_all.map(|class| class.bytes).max().unwrap_or(SMALLEST);
     let loops = (1, count("-w", a.warmup, 1, 0, 1 << 30)? as u32, Messaging::default());
     let mut part =
         Part::of_options(asked, ranks, (most, most, Step::Bytes(0)), loops, Traffic::default())?;
@@ -88,13 +96,19 @@ fn refuse(a: &BenchArguments) -> Result<(), BadOption> {
     Ok(())
 }
 
-/// The calls of a trace that ranks of one communicator run, and remarks about them.
+/// The ranks that are to make the calls.
+struct Here {
+    ranks: usize,
+    backend: &'static BackendSpec,
+}
+
+/// The calls of a trace that the ranks here make, and remarks about them.
 ///
 /// # Errors
 /// There is none.
 fn calls(
     trace: &Trace,
-    ranks: usize,
+    here: &Here,
     asked: &ReplayArguments,
 ) -> Result<(Calls, Vec<String>), BadOption> {
     let all = trace.sequence();
@@ -103,7 +117,8 @@ fn calls(
     let last = all.get(from..).unwrap_or_default();
     let gaps = gaps.get(from..).unwrap_or_default();
     let mut left_out: BTreeMap<String, u64> = BTreeMap::new();
-    let kinds = kinds(trace, last, ranks);
+    let kinds = kinds(trace, last, here);
+    let mut assumed = BTreeSet::new();
     let (mut calls, mut times) = (Calls::default(), Vec::new());
     let (mut gap, mut cut) = (0.0, 0_u64);
     for (nth, (call, own)) in last.iter().zip(gaps).enumerate() {
@@ -111,22 +126,22 @@ fn calls(
         let own = if nth > 0 { *own } else { 0.0 };
         cut += u64::from(own > LONGEST_GAP_US);
         gap += own.min(LONGEST_GAP_US);
-        let kind = match why_not(trace, call, ranks) {
-            Some(reason) => Err(reason),
-            None => kind(call, ranks).ok_or_else(|| TOO_SMALL.to_owned()),
-        };
-        let kind = kind.and_then(|kind| match kinds.contains(&kind) {
+        let kind = kind(trace, call, here).and_then(|kind| match kinds.contains(&kind) {
             true => Ok(kind),
             false => Err(format!("{MAX_CLASSES} kinds of calls with more bytes are replayed")),
         });
-        let (collective, datatype, op, bytes) = match kind {
+        let class = match kind {
             Ok(kind) => kind,
             Err(reason) => {
                 *left_out.entry(reason).or_default() += 1;
                 continue;
             }
         };
-        let class = CallClass { collective, datatype, op, bytes, in_job_us: None };
+        if let Some(partition) = class.partition
+            && spacing(trace, call) == Spacing::Unknown
+        {
+            assumed.insert(partition.ranks);
+        }
         let known = calls.classes.iter().position(|one| *one == class);
         let class = known.unwrap_or_else(|| {
             calls.classes.push(class);
@@ -162,6 +177,11 @@ fn calls(
     if cut > 0 {
         let gaps = quantity::count(cut, "gap");
         remarks.push(format!("{gaps} of more than a second: a second each is waited for"));
+    }
+    for ranks in assumed {
+        remarks.push(format!(
+            "the trace does not say which ranks have communicators of {ranks}: neighbours are taken"
+        ));
     }
     if calls.recorded_us() == 0.0 && !asked.no_gaps {
         remarks.push("the trace has no times: calls follow each other".to_owned());
@@ -202,62 +222,99 @@ fn last(gaps: &[f64], asked: &ReplayArguments) -> usize {
     kept
 }
 
-/// Collective, type, operator, bytes of the row.
-type Kind = (Collective, DataType, ReduceOp, u64);
-
 /// Why there is no row of a call.
 const TOO_SMALL: &str = "a rank's share is below 16 bytes, for which there is no row";
 
 /// The kinds that are run: those with the most bytes.
-fn kinds(trace: &Trace, calls: &[&Call], ranks: usize) -> Vec<Kind> {
-    let mut all: Vec<(Kind, u64)> = Vec::new();
-    for call in calls.iter().filter(|call| why_not(trace, call, ranks).is_none()) {
-        let Some(kind) = kind(call, ranks) else { continue };
+fn kinds(trace: &Trace, calls: &[&Call], here: &Here) -> Vec<CallClass> {
+    let mut all: Vec<(CallClass, u64)> = Vec::new();
+    for call in calls {
+        let Ok(kind) = kind(trace, call, here) else { continue };
         match all.iter_mut().find(|(one, _)| *one == kind) {
-            Some((_, bytes)) => *bytes = bytes.saturating_add(kind.3),
-            None => all.push((kind, kind.3)),
+            Some((_, bytes)) => *bytes = bytes.saturating_add(kind.bytes),
+            None => all.push((kind, kind.bytes)),
         }
     }
     all.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     all.into_iter().take(MAX_CLASSES).map(|(kind, _)| kind).collect()
 }
 
-/// What a call is here; `None` where its share is too small for a row.
-fn kind(call: &Call, ranks: usize) -> Option<Kind> {
-    let collective = call.operation.collective()?;
+/// What a call is here.
+///
+/// # Errors
+/// Why it is not made.
+fn kind(trace: &Trace, call: &Call, here: &Here) -> Result<CallClass, String> {
+    let collective = match call.operation.collective() {
+        None => return Err("messages between two ranks".to_owned()),
+        Some(Collective::AllToAllV) => {
+            return Err("alltoallv, of which the trace has no sizes of pairs".to_owned());
+        }
+        Some(collective) => collective,
+    };
+    let partition = partition(trace, call, here)?;
+    let ranks = partition.map_or(here.ranks, |partition| partition.ranks);
     let datatype = call.datatype.unwrap_or(DataType::Float);
     let op = call.redop.filter(|_| collective.reduces()).unwrap_or(ReduceOp::Sum);
     let element = datatype.bytes();
-    let asked = usize::try_from(call.bytes).ok()?;
+    let asked = usize::try_from(call.bytes).map_err(|_| TOO_SMALL)?;
     let bytes = collective.counts(asked, element, ranks, &Traffic::default()).bytes(element) as u64;
-    (bytes > 0).then_some((collective, datatype, op, bytes))
+    if bytes == 0 {
+        return Err(TOO_SMALL.to_owned());
+    }
+    Ok(CallClass { collective, datatype, op, bytes, partition, in_job_us: None })
 }
 
-/// Why a call is not run where there are so many ranks.
-fn why_not(trace: &Trace, call: &Call, ranks: usize) -> Option<String> {
+/// The communicators here that make a call, where that is not the one of all ranks.
+///
+/// # Errors
+/// Why there are none.
+fn partition(trace: &Trace, call: &Call, here: &Here) -> Result<Option<Partition>, String> {
     let of = trace.communicators.get(call.communicator).map_or(0, |one| one.ranks as usize);
-    match call.operation.collective() {
-        None => Some("messages between two ranks".to_owned()),
-        Some(Collective::AllToAllV) => {
-            Some("alltoallv, of which the trace has no sizes of pairs".to_owned())
-        }
-        Some(_) if of != ranks => Some(format!(
-            "communicators of {}, where there are {ranks} here",
-            quantity::count(of as u64, "rank")
-        )),
-        Some(_) => None,
+    if of == here.ranks {
+        return Ok(None);
     }
+    let communicators = format!("communicators of {}", quantity::count(of as u64, "rank"));
+    if of < 2 || of > here.ranks {
+        return Err(format!("{communicators}, where there are {} here", here.ranks));
+    }
+    let stride = match spacing(trace, call) {
+        Spacing::Unknown => 1,
+        Spacing::Even(stride) => stride as usize,
+        Spacing::Uneven => return Err(format!("{communicators} that are not evenly spaced")),
+    };
+    let partition = Partition { ranks: of, stride };
+    if !partition.divides(here.ranks) {
+        let apart = if stride > 1 { format!(", {stride} apart") } else { String::new() };
+        let why = format!("the {} here cannot be split so", here.ranks);
+        return Err(format!("{communicators}{apart}: {why}"));
+    }
+    if !here.backend.several_communicators {
+        let name = here.backend.name;
+        return Err(format!("{communicators} of {}: --backend {name} has one of all", here.ranks));
+    }
+    Ok(Some(partition))
+}
+
+/// Which ranks of the job a call's communicator has.
+fn spacing(trace: &Trace, call: &Call) -> Spacing {
+    trace.communicators.get(call.communicator).map_or(Spacing::Unknown, |one| one.spacing)
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Cursor;
 
+    use busbw_core::plan::{BackendChoice, GpuOptions};
     use busbw_logs::trace::Reader;
 
     use super::*;
 
     const ALL: ReplayArguments = ReplayArguments { calls: 4096, span: 5.0, no_gaps: false };
+
+    /// So many ranks on GPUs.
+    fn here(ranks: usize) -> Here {
+        Here { ranks, backend: BackendChoice::Nccl(GpuOptions::default()).spec() }
+    }
 
     /// Calls of NCCL's log: operation, count, ranks of its communicator.
     fn log(calls: &[(&str, u64, u32)]) -> Trace {
@@ -301,7 +358,7 @@ mod tests {
             ("Send", 16, 2),
             ("AllReduce", 1024, 2),
         ]);
-        let (calls, remarks) = calls(&trace, 2, &ALL).expect("calls");
+        let (calls, remarks) = calls(&trace, &here(2), &ALL).expect("calls");
         let class = |class: &CallClass| format!("{} {}", class.collective.name(), class.bytes);
         let classes: Vec<String> = calls.classes.iter().map(class).collect();
         assert_eq!(classes, ["all_reduce 4096", "all_gather 8192"]);
@@ -319,10 +376,59 @@ mod tests {
         assert_eq!(remarks, ["the trace has no times: calls follow each other"]);
     }
 
+    /// Two pairs of neighbours, two pairs that are two apart, and all: as tensor and data parallelism have them.
+    #[test]
+    fn communicators_of_some_of_the_ranks_split_those_that_are_here() {
+        let entry = |group: &str, elements: u64| {
+            serde_json::json!({
+                "process_group": [group, ""], "collective_seq_id": elements, "p2p_seq_id": 0,
+                "profiling_name": "nccl:all_reduce", "time_created_ns": 1000,
+                "input_sizes": [[elements]], "input_dtypes": ["Float"],
+                "output_sizes": [[elements]], "output_dtypes": ["Float"],
+            })
+        };
+        let group = |ranks: &str| serde_json::json!({"name": "", "desc": "", "ranks": ranks});
+        let dump = serde_json::json!({
+            "version": "2.10",
+            "pg_config": {"1": group("[0, 1]"), "2": group("[0, 2]"), "3": group("[0, 1, 3]")},
+            "entries": [entry("1", 64), entry("2", 64), entry("3", 64)],
+        });
+        let trace = read(&dump.to_string());
+        let partitions = |here: &Here| {
+            let (calls, remarks) = calls(&trace, here, &ALL).expect("calls");
+            let partitions: Vec<_> = calls.classes.iter().map(|one| one.partition).collect();
+            (partitions, calls.left_out, remarks)
+        };
+        let (found, left, _) = partitions(&here(4));
+        let [near, apart] = [1, 2].map(|stride| Some(Partition { ranks: 2, stride }));
+        assert_eq!(found, [near, apart]);
+        assert_eq!(left[0].reason, "communicators of 3 ranks that are not evenly spaced");
+        // Two ranks are all that there are: both kinds are one.
+        let (found, left, _) = partitions(&here(2));
+        assert_eq!((found.as_slice(), left.len()), ([None].as_slice(), 1));
+        let (found, left, _) = partitions(&here(6));
+        assert_eq!(found, [near]);
+        assert!(left.iter().any(|left| left.reason
+            == "communicators of 2 ranks, 2 apart: the 6 here cannot be split so"));
+        let host = Here { ranks: 4, backend: BackendChoice::Host.spec() };
+        let error = calls(&trace, &host, &ALL).expect_err("none").to_string();
+        assert!(error.contains("communicators of 2 ranks of 4: --backend host has one of all"));
+    }
+
+    #[test]
+    fn where_the_trace_lists_no_ranks_neighbours_are_taken() {
+        let trace = log(&[("AllReduce", 64, 2), ("AllReduce", 64, 4)]);
+        let (calls, remarks) = calls(&trace, &here(4), &ALL).expect("calls");
+        assert_eq!(calls.classes[0].partition, Some(Partition { ranks: 2, stride: 1 }));
+        let assumed =
+            "the trace does not say which ranks have communicators of 2: neighbours are taken";
+        assert_eq!(remarks[0], assumed);
+    }
+
     #[test]
     fn where_nothing_can_be_replayed_the_reasons_are_told() {
         let trace = log(&[("AllReduce", 64, 8), ("AllReduce", 128, 8)]);
-        let error = calls(&trace, 4, &ALL).expect_err("none").to_string();
+        let error = calls(&trace, &here(4), &ALL).expect_err("none").to_string();
         let reason = "communicators of 8 ranks, where there are 4 here (2)";
         assert_eq!(error, format!("no call of the trace can be replayed here: {reason}"));
     }
@@ -332,25 +438,26 @@ mod tests {
         let times = [(64, 0), (8, 30), (64, 100), (1 << 20, 3_000_100)];
         let trace = dump(&times);
         let sequence = |asked: &ReplayArguments, ranks| {
-            calls(&trace, ranks, asked).map(|(calls, _)| calls.sequence)
+            calls(&trace, &here(ranks), asked).map(|(calls, _)| calls.sequence)
         };
         assert_eq!(sequence(&ALL, 2), Ok(vec![(0, 0.0), (1, 30.0), (0, 70.0), (2, 1e6)]));
         let without = ReplayArguments { no_gaps: true, ..ALL };
         assert_eq!(sequence(&without, 2), Ok(vec![(0, 0.0), (1, 0.0), (0, 0.0), (2, 0.0)]));
-        let (made, remarks) = calls(&trace, 2, &ALL).expect("calls");
+        let (made, remarks) = calls(&trace, &here(2), &ALL).expect("calls");
         assert_eq!(made.classes[0].in_job_us, Some(500.0));
         assert_eq!(remarks, ["1 gap of more than a second: a second each is waited for"]);
         // A share of 8 bytes for each of 8 ranks is no row: its time is the next one's.
         let small = dump(&[(64, 0), (1, 30), (64, 100)]);
-        let (made, _) = calls(&small, 2, &ALL).expect("calls");
+        let (made, _) = calls(&small, &here(2), &ALL).expect("calls");
         assert_eq!(made.sequence.iter().map(|(_, gap)| gap).sum::<f64>(), 100.0);
     }
 
     #[test]
     fn the_last_calls_and_seconds_are_kept() {
         let trace = dump(&(0..100).map(|n| (64, n * 100_000)).collect::<Vec<_>>());
-        let count =
-            |asked: &ReplayArguments| calls(&trace, 2, asked).expect("calls").0.sequence.len();
+        let count = |asked: &ReplayArguments| {
+            calls(&trace, &here(2), asked).expect("calls").0.sequence.len()
+        };
         assert_eq!(count(&ReplayArguments { calls: 7, ..ALL }), 7);
         // A call at each tenth of a second, so ten gaps.
         assert_eq!(count(&ReplayArguments { span: 1.0, ..ALL }), 11);
@@ -363,7 +470,7 @@ mod tests {
         let mut all: Vec<(&str, u64, u32)> =
             (0..MAX_CLASSES as u64 + 5).map(|n| ("AllReduce", 1024 + n, 2)).collect();
         all.extend([("AllReduce", 1024, 2); 10]);
-        let (calls, _) = calls(&log(&all), 2, &ALL).expect("calls");
+        let (calls, _) = calls(&log(&all), &here(2), &ALL).expect("calls");
         assert_eq!(calls.classes.len(), MAX_CLASSES);
         assert_eq!(calls.left_out[0].calls, 5);
         // Ten more calls of the smallest weigh more than one of the largest.

@@ -37,7 +37,7 @@ pub(super) fn table(replayed: &Replayed) -> String {
     }
     text.push_str("# ×: times as fast as the first; + faster, - slower, = the same, ? not decided by these launches\n");
     text.push_str("# the sequence: from its first call to the end of its last one; below the classes the time of their calls alone\n#\n");
-    let head = ["operation", "size", "type", "redop", "calls", "in the job"];
+    let head = ["operation", "ranks", "size", "type", "redop", "calls", "in the job"];
     let mut head: Vec<String> = head.iter().map(|word| (*word).to_owned()).collect();
     head.extend([&default.name, "±%", &recommended.name, "±%", "×"].map(str::to_owned));
     let mut lines = vec![head];
@@ -46,11 +46,14 @@ pub(super) fn table(replayed: &Replayed) -> String {
     lines.extend(measured.iter().map(|row| line(row)));
     if let [Some(first), Some(second)] = &replayed.totals {
         let mut line = vec!["all calls".to_owned()];
-        line.extend([""; 5].map(str::to_owned));
+        line.extend([""; 6].map(str::to_owned));
         line.extend(of_total(first));
         line.extend(of_total(second));
         line.push(factor(replayed.against.as_ref()));
         lines.push(line);
+    }
+    if replayed.rows.iter().all(|row| row.partition.is_none()) {
+        lines.iter_mut().for_each(|line| drop(line.remove(1)));
     }
     text.push_str(&aligned(&lines));
     for row in waived {
@@ -73,6 +76,7 @@ fn line(row: &Row) -> Vec<String> {
     let absent = || "-".to_owned();
     let mut line = vec![
         row.operation.to_owned(),
+        row.partition.map_or_else(|| "all".to_owned(), |partition| partition.to_string()),
         bytes(row.bytes),
         row.datatype.map_or_else(absent, |one| one.name().to_owned()),
         row.redop.map_or_else(absent, |one| one.name().to_owned()),
@@ -121,7 +125,7 @@ mod tests {
 
     fn class(collective: Collective, bytes: u64) -> CallClass {
         let (datatype, op) = (DataType::Bfloat16, ReduceOp::Sum);
-        CallClass { collective, datatype, op, bytes, in_job_us: Some(900.0) }
+        CallClass { collective, datatype, op, bytes, partition: None, in_job_us: Some(900.0) }
     }
 
     fn row(empty: Row, centres: [f64; 2]) -> Row {

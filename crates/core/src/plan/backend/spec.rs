@@ -20,6 +20,8 @@ pub struct BackendSpec {
     pub rank_holder: RankHolder,
     /// Whether its ranks must be processes of a launcher. The launcher also assigns their processors.
     pub needs_launcher: bool,
+    /// Whether a rank can be in several communicators at once.
+    pub several_communicators: bool,
     /// What becomes of the options that nccl-tests has for GPUs.
     pub gpu_options: GpuOptionUse,
 }

@@ -69,7 +69,7 @@ impl RankProcess for Process {
         let Assigned { libraries, name, ordinals } = &self.assigned;
         let (libraries, log) = (libraries.clone(), Arc::clone(&self.log));
         let gpu = libraries.gpus.as_ref().zip(ordinals.get(thread).copied().flatten());
-        let gpu = gpu.map(|(gpus, ordinal)| gpus.take(ordinal)).transpose().map_err(refused)?;
+        let mut gpu = gpu.map(|(gpus, ordinal)| gpus.take(ordinal)).transpose().map_err(refused)?;
         let device = match &gpu {
             Some(gpu) => RankDevice::gpu(&gpu.facts, None),
             None => RankDevice::first_core(name),
@@ -78,6 +78,7 @@ impl RankProcess for Process {
             devices: vec![device],
             nccl: 0,
             open: Box::new(move |joined| {
+                let (gpu, log) = (gpu.take(), Arc::clone(&log));
                 let mpi =
                     Mpi::new(joined.plan, &libraries, gpu, log, joined.world, joined.stopped)?;
                 Ok(Box::new(mpi))

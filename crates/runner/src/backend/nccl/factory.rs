@@ -152,6 +152,7 @@ impl RankProcess for Process {
             nccl: version.0,
             open: Box::new(move |joined| {
                 let options = *joined.plan.backend.gpu_options().ok_or_else(unfit)?;
+                let (ordinals, log) = (ordinals.clone(), log.clone());
                 let nccl = Nccl::new(joined.plan, options, opened, ordinals, log, joined.stopped);
                 Ok(Box::new(nccl))
             }),

@@ -100,10 +100,14 @@ impl Session<'_> {
             };
             for (call, (class, _)) in (0..block.len()).zip(&mut made) {
                 let each: Vec<f64> = threads.iter().map(|thread| us(*thread, call)).collect();
-                let all_wait =
-                    classes.get(*class).is_some_and(|c| waits_for_all(c.case.collective));
-                if let Some(sum) = together.get_mut(*class) {
-                    *sum += of_call(&each, all_wait) / times;
+                if let (Some(sum), Some(class)) = (together.get_mut(*class), classes.get(*class)) {
+                    let all_wait = waits_for_all(class.case.collective);
+                    let of_one = |threads: &Vec<usize>| {
+                        let each: Vec<f64> = threads.iter().map(|one| us(*one, call)).collect();
+                        of_call(&each, all_wait)
+                    };
+                    // The job goes on when the slowest of its communicators has.
+                    *sum += class.communicators.iter().map(of_one).fold(f64::NAN, f64::max) / times;
                 }
                 for (sums, us) in by_thread.iter_mut().zip(&each) {
                     if let Some(sum) = sums.get_mut(*class) {
@@ -135,20 +139,24 @@ impl Session<'_> {
         // A cost model's calls take no time of the clock: when the last one began and ended, by their own times.
         let (mut began, mut ended) = (0.0_f64, 0.0_f64);
         for (class, gap_us) in std::iter::repeat_n(sequence, times as usize).flatten() {
-            let Some(case) = classes.get(*class).map(|class| &class.case) else { continue };
+            let Some(Class { case, partition, .. }) = classes.get(*class) else { continue };
             wait_until(start + Duration::from_secs_f64(gap_us * 1e-6));
             start = Instant::now();
-            let mut prepared = self.backend.prepare(case);
-            prepared.start();
-            run_operation(prepared.as_mut(), operation(calls_us.len() as u64), slowdown)?;
-            let deadline = patience.map(|patience| Instant::now() + patience);
-            let seconds = prepared.finish(deadline)?;
+            let number = calls_us.len() as u64;
+            let seconds = self.on(*partition, |session| {
+                let mut prepared = session.backend.prepare(case);
+                prepared.start();
+                run_operation(prepared.as_mut(), operation(number), slowdown)?;
+                let deadline = patience.map(|patience| Instant::now() + patience);
+                let seconds = prepared.finish(deadline)?;
+                if calls_us.len() + 1 == all {
+                    prepared.quiesce()?;
+                }
+                Ok(seconds)
+            })?;
             began = (began + gap_us * 1e-6).max(ended);
             ended = began + seconds;
             calls_us.push((seconds * 1e6) as f32);
-            if calls_us.len() == all {
-                prepared.quiesce()?;
-            }
         }
         Ok((begun.elapsed().as_secs_f64().max(ended), calls_us))
     }
