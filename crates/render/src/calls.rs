@@ -117,8 +117,10 @@ fn table(calls: &Calls, ranks: usize, rows: &[Row], units: Units) -> String {
         };
         match (&row.waived, &row.out_of_place) {
             (Some(reason), _) => {
+                let of = class.and_then(|class| class.partition);
+                let of = of.map_or_else(String::new, |of| format!(" on {of} ranks"));
                 waived += &format!(
-                    "# WAIVED: {} of {}, {}: {}\n",
+                    "# WAIVED: {} of {}{of}, {}: {}\n",
                     row.benchmark,
                     quantity::bytes(row.size),
                     count(made, "call"),

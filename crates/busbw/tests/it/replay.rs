@@ -200,9 +200,16 @@ fn communicators_of_some_of_the_ranks() {
         let ended = run(&words, &[]);
         let all = rows(ended.exits(0));
         assert_eq!((all.len(), &all[0]["count"]), (4, &json!(12)), "{ended}");
+        // Communicators need not end together: the sequence lasts until the last rank ends.
+        let ranks = all[0]["out_of_place"]["batches_us"][0].as_array().unwrap().iter();
+        let last = ranks.map(|us| us.as_f64().unwrap()).fold(0.0, f64::max);
+        assert_eq!(time(&all[0]), last, "{ended}");
+        let of: Vec<&Value> = all.iter().map(|row| &row["ranks"]).collect();
+        assert_eq!(of, [4, 2, 2, 4], "{ended}");
         for class in &all[1..] {
             let half = &class["out_of_place"];
             assert_eq!(half["wrong"], 0, "{ended}");
+            assert!(half["algorithm"].is_string(), "{class}");
             // Of two ranks a bus carries the bytes once, of four 1.5 times.
             let factor = half["busbw"].as_f64().unwrap() / half["algbw"].as_f64().unwrap();
             let expected = if class["index"] == 3 { 1.5 } else { 1.0 };

@@ -143,7 +143,8 @@ pub struct Communicator {
 pub enum Spacing {
     /// The source does not list them.
     Unknown,
-    /// Each so much above the one before.
+    /// Each so much above the one before, the first where communicators of this size and spacing that split the job's ranks
+    /// have one.
     Even(u32),
     /// In another way.
     Uneven,
@@ -157,8 +158,12 @@ impl Spacing {
             _ => None,
         });
         let Some(first) = steps.next() else { return Spacing::Unknown };
+        let (lowest, count) = (ranks.first().copied().unwrap_or(0), ranks.len() as u64);
+        let is_aligned = |step: u32| u64::from(lowest) % (u64::from(step) * count) < step.into();
         match first {
-            Some(step) if steps.all(|other| other == first) => Spacing::Even(step),
+            Some(step) if steps.all(|other| other == first) && is_aligned(step) => {
+                Spacing::Even(step)
+            }
             _ => Spacing::Uneven,
         }
     }
@@ -180,4 +185,22 @@ pub struct LeftOut {
     pub reason: String,
     /// How many, as ranks reported them.
     pub count: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn even_splits_of_a_job() {
+        let even: [(&[u32], u32); 4] =
+            [(&[0, 1], 1), (&[6, 7], 1), (&[1, 9, 17, 25], 8), (&[34, 42, 50, 58], 8)];
+        for (ranks, step) in even {
+            assert_eq!(Spacing::of(ranks), Spacing::Even(step), "{ranks:?}");
+        }
+        for ranks in [&[1, 2][..], &[0, 1, 3], &[3, 2], &[8, 16], &[2, 2]] {
+            assert_eq!(Spacing::of(ranks), Spacing::Uneven, "{ranks:?}");
+        }
+        assert_eq!(Spacing::of(&[3]), Spacing::Unknown);
+    }
 }

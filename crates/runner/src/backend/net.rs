@@ -21,7 +21,7 @@ use busbw_core::{
     plan::{Case, Placement, Plan},
     record::{LibraryFacts, NetFacts},
 };
-use busbw_ffi::net::{Guard, Memory, NetError};
+use busbw_ffi::net::{Guard, Memory, NetError, Plugin};
 use busbw_job::world::World;
 use busbw_shm::{Buffer, Region};
 
@@ -63,17 +63,18 @@ struct Buffers {
 }
 
 impl<'p> Net<'p> {
-    /// World rank `world.rank()`, connected with all its peers over the plugin `wanted`.
+    /// World rank `world.rank()`, connected with all its peers over the plugin `wanted`, which is started unless it was.
     ///
     /// # Errors
     /// The plugin cannot be used, or a peer does not connect in time.
     pub fn new(
         plan: &'p Plan,
         wanted: &Wanted,
+        started: &mut Option<&'static Plugin>,
         world: &mut dyn World,
         stopped: Box<dyn Fn() -> bool + 'p>,
     ) -> Result<Net<'p>, RunError> {
-        join::join(plan, wanted, world, stopped)
+        join::join(plan, wanted, started, world, stopped)
     }
 
     /// World rank of the member with index `place`, which wraps around.

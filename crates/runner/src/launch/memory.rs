@@ -23,9 +23,26 @@ pub(super) fn cap(plan: &mut Plan, capacities: &[Capacity], host: &str) -> Resul
     let mut reduced = None;
     for memory in capacities {
         let most = most_bytes(memory.bytes, memory.ranks, plan.has_check_buffer());
+        if plan.calls.is_some() {
+            fits(plan, most, host)?;
+            continue;
+        }
         reduced = lower(plan, most, memory.bytes, host)?.or(reduced);
     }
     Ok(reduced)
+}
+
+/// Refuses a job's calls whose largest ones need more than `most` bytes of buffers: their sizes are given.
+fn fits(plan: &Plan, most: u64, host: &str) -> Result<()> {
+    let of_partitions = plan.partitions().into_iter().map(|one| plan.of_partition(one).max_bytes);
+    let needed = of_partitions.fold(plan.max_bytes, u64::saturating_add);
+    if needed <= most {
+        return Ok(());
+    }
+    let text = format!(
+        "the largest calls of the trace need buffers of {needed} bytes a rank, and memory on {host} allows {most}: replay fewer of its calls (--calls, --span), or fewer ranks a host"
+    );
+    Err(ExitError::new(Exit::Impossible, text).into())
 }
 
 /// Lowers the plan's sizes to `most` bytes.

@@ -118,7 +118,7 @@ fn calls(
     let gaps = gaps.get(from..).unwrap_or_default();
     let mut left_out: BTreeMap<String, u64> = BTreeMap::new();
     let kinds = kinds(trace, last, here);
-    let mut assumed = BTreeSet::new();
+    let (mut assumed, mut moved) = (BTreeSet::new(), false);
     let (mut calls, mut times) = (Calls::default(), Vec::new());
     let (mut gap, mut cut) = (0.0, 0_u64);
     for (nth, (call, own)) in last.iter().zip(gaps).enumerate() {
@@ -142,6 +142,8 @@ fn calls(
         {
             assumed.insert(partition.ranks);
         }
+        let neighbours = [Spacing::Unknown, Spacing::Even(1)];
+        moved |= class.partition.is_none() && !neighbours.contains(&spacing(trace, call));
         let known = calls.classes.iter().position(|one| *one == class);
         let class = known.unwrap_or_else(|| {
             calls.classes.push(class);
@@ -181,6 +183,12 @@ fn calls(
     for ranks in assumed {
         remarks.push(format!(
             "the trace does not say which ranks have communicators of {ranks}: neighbours are taken"
+        ));
+    }
+    if moved {
+        remarks.push(format!(
+            "communicators of {} whose ranks are not neighbours in the job are all ranks here",
+            quantity::count(here.ranks as u64, "rank")
         ));
     }
     if calls.recorded_us() == 0.0 && !asked.no_gaps {
@@ -280,7 +288,9 @@ fn partition(trace: &Trace, call: &Call, here: &Here) -> Result<Option<Partition
     let stride = match spacing(trace, call) {
         Spacing::Unknown => 1,
         Spacing::Even(stride) => stride as usize,
-        Spacing::Uneven => return Err(format!("{communicators} that are not evenly spaced")),
+        Spacing::Uneven => {
+            return Err(format!("{communicators} that no even split of the job has"));
+        }
     };
     let partition = Partition { ranks: of, stride };
     if !partition.divides(here.ranks) {
@@ -402,9 +412,12 @@ mod tests {
         let (found, left, _) = partitions(&here(4));
         let [near, apart] = [1, 2].map(|stride| Some(Partition { ranks: 2, stride }));
         assert_eq!(found, [near, apart]);
-        assert_eq!(left[0].reason, "communicators of 3 ranks that are not evenly spaced");
+        assert_eq!(left[0].reason, "communicators of 3 ranks that no even split of the job has");
         // Two ranks are all that there are: both kinds are one.
-        let (found, left, _) = partitions(&here(2));
+        let (found, left, remarks) = partitions(&here(2));
+        let remark =
+            "communicators of 2 ranks whose ranks are not neighbours in the job are all ranks here";
+        assert_eq!(remarks[0], remark);
         assert_eq!((found.as_slice(), left.len()), ([None].as_slice(), 1));
         let (found, left, _) = partitions(&here(6));
         assert_eq!(found, [near]);

@@ -59,9 +59,10 @@ pub(super) fn table(replayed: &Replayed) -> String {
     for row in waived {
         let _ = writeln!(
             text,
-            "# WAIVED: {} of {}, {}: {}",
+            "# WAIVED: {} of {}{}, {}: {}",
             row.operation,
             bytes(row.bytes),
+            row.partition.map_or_else(String::new, |of| format!(" on {of} ranks")),
             count(row.calls, "call"),
             printable(row.waived.as_deref().unwrap_or_default()),
         );

@@ -27,8 +27,9 @@ pub(super) fn make_sure_of_room(
     if free >= needed {
         return Ok(());
     }
+    let smaller = if plan.calls.is_some() { "replay fewer calls (--calls)" } else { "lower -e" };
     let text = format!(
-        "rank {rank}: GPU {} has {} free of {}, and {buffers} buffers need {}{}; free the GPU, or lower -e",
+        "rank {rank}: GPU {} has {} free of {}, and {buffers} buffers need {}{}; free the GPU, or {smaller}",
         context.ordinal(),
         mib(free),
         mib(total),

@@ -5,6 +5,7 @@ use std::{
     fs::File,
     io,
     os::{fd::AsRawFd, unix::fs::FileExt},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use busbw_ffi::environment;
@@ -33,6 +34,10 @@ fn chosen() -> impl Iterator<Item = &'static str> {
 #[derive(Debug)]
 pub struct Log {
     file: File,
+    /// Whether NCCL writes all subsystems above; from its start on it does.
+    is_capturing: AtomicBool,
+    /// Whether what it wrote of its initialisation was read.
+    is_read: AtomicBool,
 }
 
 impl Log {
@@ -49,7 +54,21 @@ impl Log {
         environment::set(FILE_VARIABLE, format!("/proc/self/fd/{}", file.as_raw_fd()));
         environment::set(SUBSYSTEMS_VARIABLE, SUBSYSTEMS);
         environment::set(LEVEL_VARIABLE, "INFO");
-        Ok(Some(Log { file }))
+        Ok(Some(Log::of(file)))
+    }
+
+    fn of(file: File) -> Log {
+        Log { file, is_capturing: AtomicBool::new(true), is_read: AtomicBool::new(false) }
+    }
+
+    /// Whether NCCL writes all subsystems above, or warnings only.
+    pub(super) fn is_capturing(&self) -> bool {
+        self.is_capturing.load(Ordering::Relaxed)
+    }
+
+    /// Whether nobody has read yet what NCCL wrote of its initialisation: the caller does.
+    pub(super) fn is_new(&self) -> bool {
+        !self.is_read.swap(true, Ordering::Relaxed)
     }
 
     /// The remark for a user who has set the log variables.
@@ -71,6 +90,7 @@ impl Log {
     /// subsystems above, or warnings only. That empties the file.
     pub(super) fn set_capture(&self, on: bool) {
         environment::set(LEVEL_VARIABLE, if on { "INFO" } else { "WARN" });
+        self.is_capturing.store(on, Ordering::Relaxed);
     }
 
     /// Where the log ends now, bytes.
@@ -105,7 +125,7 @@ mod tests {
     #[test]
     fn lines_come_whole_and_once() {
         let file = File::from(memfd_create("test", MemfdFlags::CLOEXEC).unwrap());
-        let log = Log { file };
+        let log = Log::of(file);
         let long = "x".repeat(READ_CHUNK_BYTES - 3);
         (&log.file).write_all(format!("one\n{long}\ntwo\nthr").as_bytes()).unwrap();
         let mut read_lines = Vec::new();

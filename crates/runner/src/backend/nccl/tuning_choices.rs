@@ -19,28 +19,16 @@ pub(super) struct TuningChoices {
     leads_process: bool,
     /// Bytes of the log that have been read.
     read: u64,
-    capturing: bool,
     /// By sweep, count and variant.
     known: HashMap<(Sweep, usize, usize), CaseFacts>,
     /// Facts from NCCL's initialisation, until they are reported.
     init_facts: Option<Box<NcclFacts>>,
-    reported: bool,
 }
 
 impl TuningChoices {
     pub(super) fn new(log: Option<Arc<Log>>) -> TuningChoices {
-        // NCCL logs everything from its start on until `set_log_capture(false)`.
-        let capturing = log.is_some();
         let (known, init_facts) = (HashMap::new(), None);
-        TuningChoices {
-            log,
-            leads_process: false,
-            read: 0,
-            capturing,
-            known,
-            init_facts,
-            reported: false,
-        }
+        TuningChoices { log, leads_process: false, read: 0, known, init_facts }
     }
 
     /// Sets whether this thread is the first of its process.
@@ -63,17 +51,16 @@ impl Nccl<'_> {
     pub(super) fn set_log_capture(&mut self, on: bool) -> bool {
         let tuning = &mut self.tuning;
         let Some(log) = &tuning.log else { return self.library.predicts() };
-        if tuning.capturing == on {
+        // Of the process, which may have several communicators: each has a backend.
+        if log.is_capturing() == on {
             tuning.read = log.end();
             return true;
         }
-        tuning.capturing = on;
-        if !on && !tuning.reported {
-            // `set_capture` empties the log: read it first.
-            tuning.init_facts = tuning.leads_process.then(|| Box::new(init_facts(log)));
-            tuning.reported = true;
-        }
         if tuning.leads_process {
+            if !on && log.is_new() {
+                // `set_capture` empties the log: read it first.
+                tuning.init_facts = Some(Box::new(init_facts(log)));
+            }
             log.set_capture(on);
             self.library.read_debug_again();
         }

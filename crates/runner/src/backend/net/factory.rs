@@ -11,7 +11,7 @@ use super::{Net, Stats, Wanted, operations::COLLECTIVES};
 use crate::backend::{
     BackendError, Resources,
     device::RankDevice,
-    factory::{Bound, Cores, Devices, Factory, RankProcess, read},
+    factory::{Bound, Cores, Devices, Factory, Joined, RankProcess, read},
 };
 
 /// Runs on `net`.
@@ -54,8 +54,13 @@ impl RankProcess for Process {
         Ok(Bound {
             devices: vec![RankDevice::first_core(&self.assigned.name)],
             nccl: 0,
-            open: Box::new(move |joined| {
-                Ok(Box::new(Net::new(joined.plan, &wanted, joined.world, joined.stopped)?))
+            open: Box::new({
+                // Started once a process, as NCCL does.
+                let mut plugin = None;
+                move |joined| {
+                    let Joined { plan, world, stopped, .. } = joined;
+                    Ok(Box::new(Net::new(plan, &wanted, &mut plugin, world, stopped)?))
+                }
             }),
         })
     }

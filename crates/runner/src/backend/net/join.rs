@@ -26,6 +26,7 @@ const HANDLE_ENTRY_BYTES: usize = 4 + HANDLE_BYTES;
 pub(super) fn join<'p>(
     plan: &'p Plan,
     wanted: &Wanted,
+    started: &mut Option<&'static Plugin>,
     world: &mut dyn World,
     stopped: Box<dyn Fn() -> bool + 'p>,
 ) -> Result<Net<'p>, RunError> {
@@ -34,8 +35,12 @@ pub(super) fn join<'p>(
         |text: String, exit| BackendError::Refused { text: format!("rank {me}: {text}"), exit };
     let file = wanted.file().map_err(|error| refused(format!("{error:#}"), Exit::Internal))?;
     busbw_ffi::net::pass_on(shown(std::env::var("NCCL_DEBUG").ok().as_deref()));
-    let plugin =
-        Plugin::open(&file, None).map_err(|error| refused(error.to_string(), Exit::Impossible))?;
+    let plugin = match *started {
+        Some(plugin) => plugin,
+        None => Plugin::open(&file, None)
+            .map_err(|error| refused(error.to_string(), Exit::Impossible))?,
+    };
+    *started = Some(plugin);
     let wrong = |error| failed(me, error);
     let devices = plugin.devices().map_err(wrong)?;
     if devices == 0 {

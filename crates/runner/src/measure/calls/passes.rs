@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use busbw_core::{Collective, fault::Phase};
 use busbw_stats::Decision;
 
-use super::{Class, operation};
+use super::{Class, last, operation};
 use crate::measure::{RunError, Session, batch::run_operation};
 
 /// A gap is slept but for this much of its end: a sleep ends late by some 50 us (the kernel's timer slack).
@@ -57,7 +57,7 @@ impl Session<'_> {
             let threads = &self.group().threads;
             let ours = threads.iter().filter_map(|thread| lengths.get(*thread));
             let lengths: Vec<f64> = ours.map(|[_, length]| *length).collect();
-            samples.push(self.plan.average.of(&lengths));
+            samples.push(last(&lengths));
             let (classes, by_thread) =
                 self.times_of_classes(sequence, f64::from(times), classes, &calls_us)?;
             passes.push(Pass { lengths, classes, by_thread });
