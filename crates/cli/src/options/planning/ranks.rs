@@ -127,18 +127,16 @@ impl<'a> Ranks<'a> {
         if let Some(fault) = fault.filter(|f| f.rank.max(f.peer.unwrap_or(0)) >= ranks) {
             return Err(BadOption::new(format!("--fault {fault}: there are only {ranks} ranks")));
         }
-        let partitions =
-            plan.partitions().into_iter().map(|partition| plan.of_partition(partition));
-        for (plan, who) in std::iter::once(plan.clone())
-            .map(|plan| (plan, "NCCL_TESTS_SPLIT"))
-            .chain(partitions.map(|plan| (plan, "the trace")))
-        {
-            if let Some(driver) = plan.thread_spanning_communicators() {
-                return Err(BadOption::new(format!(
-                    "{who} puts GPUs of thread {driver} into different communicators, whose times one thread cannot tell apart: use -t {ranks} -g 1, or {} without _perf, which starts a process for each GPU",
-                    plan.program.trim_end_matches("_perf")
-                )));
-            }
+        let one_each = |plan: &Plan, who: &str| match plan.thread_spanning_communicators() {
+            Some(driver) => Err(BadOption::new(format!(
+                "{who} puts GPUs of thread {driver} into different communicators, whose times one thread cannot tell apart: use -t {ranks} -g 1, or {} without _perf, which starts a process for each GPU",
+                plan.program.trim_end_matches("_perf")
+            ))),
+            None => Ok(()),
+        };
+        one_each(plan, "NCCL_TESTS_SPLIT")?;
+        for partition in plan.partitions() {
+            one_each(&plan.of_partition(partition), "the trace")?;
         }
         Ok(())
     }
