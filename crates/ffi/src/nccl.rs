@@ -2,6 +2,7 @@
 //! Not which operation runs when.
 
 mod call_config;
+mod call_tuner;
 mod communicator;
 mod config;
 mod library;
@@ -10,6 +11,7 @@ mod registration;
 mod table;
 
 pub use call_config::{CallConfig, NoCallConfig};
+pub use call_tuner::CallTuner;
 pub use communicator::{Communicator, Progress, UniqueId};
 pub use config::{Config, HEADER_VERSION};
 pub use library::{Nccl, NcclError, Version};

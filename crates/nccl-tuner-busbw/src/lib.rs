@@ -11,6 +11,8 @@ pub mod exported;
 mod log;
 /// The tuner's name and those of its variables.
 pub mod names;
+/// What the program itself wants its next calls to have.
+pub mod next_calls;
 /// The variables and the file.
 pub mod setting;
 /// What a communicator's tuner has, and what it answers.

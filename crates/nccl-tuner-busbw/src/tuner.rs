@@ -76,16 +76,19 @@ pub fn choose_by_costs(
     protocols: usize,
     channels: Option<&mut c_int>,
 ) {
-    let (algorithm, protocol) = (entry.algorithm.number(), entry.protocol.number());
-    if protocol >= protocols {
-        return;
-    }
-    if let Some(cost) = costs.get_mut(algorithm * protocols + protocol)
-        && *cost >= 0.0
-    {
-        *cost = FORCED;
+    if force(costs, protocols, (entry.algorithm.number(), entry.protocol.number())) {
         choose_channels(entry, channels);
     }
+}
+
+/// The same for a pair, an algorithm and a protocol by NCCL's numbers. Whether NCCL can run it.
+pub fn force(costs: &mut [f32], protocols: usize, (algorithm, protocol): (usize, usize)) -> bool {
+    let cost = match protocol < protocols {
+        true => costs.get_mut(algorithm * protocols + protocol),
+        false => None,
+    };
+    let can = cost.filter(|cost| **cost >= 0.0);
+    can.map(|cost| *cost = FORCED).is_some()
 }
 
 /// The same without a table of costs (v2, NCCL 2.21): only what every machine can run, Ring and Tree with LL and Simple.

@@ -15,6 +15,7 @@ use nccl_plugin_abi::{
 use crate::{
     before::{Ask, Before, Refusal, Table},
     log,
+    next_calls::next,
     setting::Setting,
     tuner::{Tuner, choose_by_costs, choose_directly},
 };
@@ -110,7 +111,10 @@ pub(super) unsafe extern "C" fn ask_v2(
     quiet(|| {
         // SAFETY: what `begin` made, or null.
         let Some(tuner) = (unsafe { context.cast::<Tuner>().as_ref() }) else { return };
-        if let Some(entry) = tuner.choice(function, bytes, operations) {
+        if let Some(next) = next() {
+            // Without a table nothing says what can run.
+            next.refuse();
+        } else if let Some(entry) = tuner.choice(function, bytes, operations) {
             // SAFETY: NCCL's places for the results, or null.
             let places = unsafe { (algorithm.as_mut(), protocol.as_mut(), channels.as_mut()) };
             choose_directly(entry, places.0, places.1, places.2);
@@ -158,7 +162,9 @@ pub(super) unsafe extern "C" fn ask_v4(
     quiet(|| {
         // SAFETY: what `begin` made, or null.
         let Some(tuner) = (unsafe { context.cast::<Tuner>().as_ref() }) else { return };
-        if let Some(entry) = tuner.choice(function, bytes, operations) {
+        let next = next();
+        let entry = tuner.choice(function, bytes, operations).filter(|_| next.is_none());
+        if next.is_some() || entry.is_some() {
             let (Ok(rows), Ok(columns)) = (usize::try_from(algorithms), usize::try_from(protocols))
             else {
                 return;
@@ -170,7 +176,12 @@ pub(super) unsafe extern "C" fn ask_v4(
             let costs =
                 unsafe { std::slice::from_raw_parts_mut(costs.cast::<f32>(), rows * columns) };
             // SAFETY: NCCL's place for the channels, or null.
-            choose_by_costs(entry, costs, columns, unsafe { channels.as_mut() });
+            let channels = unsafe { channels.as_mut() };
+            match (next, entry) {
+                (Some(next), _) => next.choose(costs, columns, channels),
+                (None, Some(entry)) => choose_by_costs(entry, costs, columns, channels),
+                (None, None) => {}
+            }
             return;
         }
         match tuner.before().map(Before::ask) {

@@ -11,6 +11,7 @@ mod join;
 mod libraries;
 mod log;
 mod memory;
+mod next_calls;
 mod operations;
 /// The tuner that NCCL asks.
 pub mod tuner;
@@ -30,7 +31,7 @@ use busbw_core::{
 };
 use busbw_ffi::{
     gpu::{GpuError, Runtime},
-    nccl::{Nccl as Library, NcclError, Version},
+    nccl::{CallTuner, Nccl as Library, NcclError, Version},
 };
 use busbw_job::world::World;
 
@@ -63,6 +64,8 @@ pub struct Nccl<'p> {
     /// Its other rank threads.
     peers: Vec<usize>,
     tuning: TuningChoices,
+    /// What is told what calls are to have, where they take no configuration.
+    call_tuner: Option<CallTuner>,
     /// Whether messages that were started wait in an open group.
     grouped: bool,
     /// GPU memory after each step, with `-M`.
@@ -96,6 +99,7 @@ impl<'p> Nccl<'p> {
             ranks,
             peers,
             tuning,
+            call_tuner: None,
             grouped: false,
             memory,
             stopped,

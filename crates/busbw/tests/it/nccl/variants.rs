@@ -182,8 +182,8 @@ fn every_configurable_collective() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let older = run(&format!("{WORDS} --algorithm RING_LL"), &[]);
-    older.exits(5).says("needs NCCL 2.31 or later; 2.28.9 is loaded from ");
+    let another = run(&format!("{WORDS} --algorithm RING_LL"), &[("NCCL_TUNER_PLUGIN", "none")]);
+    another.exits(5).says("needs NCCL 2.31 or later; 2.28.9 is loaded from ").says("unset it");
     for (words, code, says) in [
         (
             format!("{WORDS} --algorithm RNG_LL"),
@@ -219,6 +219,42 @@ fn what_cannot_be_is_refused() {
         ended.exits(code).says(says);
         assert_eq!(ended.stdout, "", "{words}");
     }
+}
+
+/// NCCL 2.28.9, whose calls take no configuration: busbw's tuner is told what the next ones are to have.
+#[test]
+fn before_calls_take_a_configuration_the_tuner_is_told() {
+    for words in [
+        WORDS,
+        "all_reduce_perf -t 2 -g 1 -b 1K -e 16K -f 4 -n 2",
+        "all_reduce_perf -g 2 -b 1K -e 16K -f 4 -m 2 -G 1",
+    ] {
+        let ended = well(&format!("{words} --algorithm auto,RING_SIMPLE,TREE_LL"), &[]);
+        let record = ended.read_record();
+        assert_eq!(record.rows.len(), 9, "{words}");
+        for row in &record.rows {
+            let given = row.variant.as_ref().unwrap().given.to_string();
+            let ran = row.out_of_place.as_ref().unwrap().figures.algorithm.as_deref().unwrap();
+            let wanted = given.replace('_', " ");
+            assert!(given == "auto" || ran.starts_with(&wanted), "{words}: {given} ran {ran}");
+            let proven = (given != "auto").then_some(AlgorithmEvidence::Proven);
+            assert_eq!(evidence(row), proven, "{words}: {given}");
+        }
+    }
+    let words = format!("{WORDS} --algorithm RING_SIMPLE --min-ctas 4 --max-ctas 4");
+    for row in well(&words, &[]).read_record().rows {
+        let ran = row.out_of_place.unwrap().figures.algorithm.unwrap();
+        assert_eq!(ran, "RING SIMPLE, channels 0-3");
+    }
+    let words = format!("{WORDS} --algorithm RING_LL128,RING_LL,SYMK_LL");
+    let record = well(&words, &[("BUSBW_SHIM_NO_LL128", "1")]).read_record();
+    let waived: Vec<&str> =
+        record.rows.iter().take(3).map(|row| row.waived.as_deref().unwrap_or_default()).collect();
+    let [ll128, ll, symmetric] = waived.as_slice() else { panic!("{waived:?}") };
+    let reason =
+        "NCCL: RING_LL128 cannot be honored for all_reduce of 1 KiB: it does not run it here";
+    assert_eq!((*ll128, *ll), (reason, ""));
+    assert!(symmetric.starts_with("SYMK_LL needs NCCL 2.31 or later"), "{symmetric}");
 }
 
 /// Several communicators, launches and cycles: every row keeps its variant.

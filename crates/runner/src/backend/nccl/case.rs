@@ -11,16 +11,17 @@ use busbw_core::{
 };
 use busbw_ffi::{
     gpu::Graph,
-    nccl::{CallConfig, Nccl as Library, NcclError},
+    nccl::{CallConfig, CallTuner, Nccl as Library, NcclError},
 };
 
 use super::{
     Nccl, gpu, nccl,
+    next_calls::Next,
     operations::{self, RankOperator, Regions},
     variants,
 };
 use crate::backend::nccl::{gpu_rank::GpuRank, wait::Watch};
-use crate::backend::{BackendError, CaseFacts, Found, Operation, Prepared};
+use crate::backend::{BackendError, CaseFacts, Found, Operation, Prepared, Reason};
 
 /// A case that is ready to run.
 pub(super) struct GpuCase<'a> {
@@ -32,7 +33,15 @@ pub(super) struct GpuCase<'a> {
     graphs: Vec<Graph>,
     started: Instant,
     /// What every call is given, where the plan has variants.
-    config: Option<CallConfig>,
+    given: Given,
+}
+
+/// What a call is given beside its arguments.
+enum Given {
+    Nothing,
+    Config(CallConfig),
+    /// Before NCCL 2.31: what the tuner is told, or why it cannot be.
+    Next(CallTuner, Result<Next, Reason>),
 }
 
 /// The backend's parts that a case uses.
@@ -80,10 +89,15 @@ impl<'a> GpuCase<'a> {
             stopped: &*backend.stopped,
             peers: &backend.peers,
         };
-        let config =
-            backend_plan.variant_of(case).and_then(|variant| variants::config(library, variant));
+        let given = match (backend_plan.variant_of(case), backend.call_tuner) {
+            (None, _) => Given::Nothing,
+            (Some(variant), Some(tuner)) => Given::Next(tuner, Next::of(variant)),
+            (Some(variant), None) => {
+                variants::config(library, variant).map_or(Given::Nothing, Given::Config)
+            }
+        };
         let (graphs, started) = (Vec::new(), Instant::now());
-        GpuCase { backend: parts, shape, operators, graphs, started, config }
+        GpuCase { backend: parts, shape, operators, graphs, started, given }
     }
 
     fn pattern(&self, seed: u64) -> Pattern {
@@ -105,10 +119,19 @@ impl<'a> GpuCase<'a> {
     /// Enqueues a step on every rank.
     fn enqueue_step(&self, operation: Operation, step: u32) -> Result<(), BackendError> {
         let operators = self.operators.as_ref().map_err(Clone::clone)?;
+        let config = match &self.given {
+            Given::Nothing => None,
+            Given::Config(config) => Some(config),
+            Given::Next(tuner, next) => {
+                let next = next.as_ref().map_err(|why| BackendError::Declined(why.clone()))?;
+                tuner.next_calls(next.pair, next.channels);
+                None
+            }
+        };
         let datatype = self.backend.case.sweep.datatype;
         self.backend.gpu_ranks.iter().zip(operators).try_for_each(|(gpu_rank, operator)| {
             let regions = self.regions(gpu_rank, operation)?;
-            let (config, operator) = (self.config.as_ref(), operator.get());
+            let operator = operator.get();
             operations::enqueue(&self.shape, datatype, config, operator, gpu_rank, regions, step)
                 .map_err(|error| self.failed(gpu_rank.rank, error))
         })
@@ -121,6 +144,14 @@ impl<'a> GpuCase<'a> {
         match given.and_then(|given| variants::declined(given, case, &error)) {
             Some(reason) => BackendError::Declined(reason),
             None => nccl(rank, library, error),
+        }
+    }
+
+    /// How many calls of this process could not have what the tuner was told.
+    fn refused(&self) -> u32 {
+        match &self.given {
+            Given::Next(tuner, _) => tuner.refused(),
+            Given::Nothing | Given::Config(_) => 0,
         }
     }
 
@@ -206,6 +237,7 @@ impl Prepared for GpuCase<'_> {
 
     fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
         let Some(first) = self.backend.gpu_ranks.first() else { return Ok(()) };
+        let refused = self.refused();
         let collective = self.shape.collective;
         let group = self.backend.gpu_ranks.len() > 1
             || !operations::is_one_call(collective, &first.communicator);
@@ -220,7 +252,13 @@ impl Prepared for GpuCase<'_> {
             let ended = self.end_fused();
             enqueued.and(ended)?;
         }
-        Ok(())
+        match (self.backend.plan.variant_of(self.backend.case), self.refused() == refused) {
+            // The same on all ranks: NCCL has run another algorithm.
+            (Some(given), false) => {
+                Err(BackendError::Declined(variants::not_run(given, self.backend.case)))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn begin_fused(&mut self) -> Result<(), BackendError> {

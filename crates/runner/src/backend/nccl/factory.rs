@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Gpus, Libraries, Log, Nccl,
+    Gpus, Libraries, Log, Nccl, next_calls,
     tuner::{self, Tuner},
 };
 use crate::backend::{
@@ -52,6 +52,8 @@ struct Assigned {
     net: Option<net::Wanted>,
     /// The tuner that NCCL is to ask, if one is asked for.
     tuner: Option<Tuner>,
+    /// Whether calls have variants, which before NCCL 2.31 busbw's tuner is told.
+    variants: bool,
 }
 
 /// The GPU of a rank: from the plan's first one on, modulo the number of GPUs of this host.
@@ -87,6 +89,7 @@ impl Factory for NcclFactory {
             processes: plan.processes(),
             net: resources.net.clone(),
             tuner: resources.tuner.clone(),
+            variants: !plan.variants.is_empty(),
         })
     }
 
@@ -119,7 +122,11 @@ impl Factory for NcclFactory {
     fn process(&self, devices: &Value) -> Result<Box<dyn RankProcess>> {
         let log = Log::capture().context("cannot make a file for NCCL's log")?.map(Arc::new);
         let stats = net::Stats::capture().context("cannot make a file for the net plugin")?;
-        Ok(Box::new(Process { assigned: read(devices)?, log, stats }))
+        let assigned: Assigned = read(devices)?;
+        if assigned.variants && std::env::var_os(tuner::NCCL_TUNER_PLUGIN).is_none() {
+            next_calls::load(&assigned.libraries)?;
+        }
+        Ok(Box::new(Process { assigned, log, stats }))
     }
 }
 

@@ -22,7 +22,7 @@ use busbw_ffi::{
 use busbw_job::world::{World, WorldError};
 use busbw_shm::Wait;
 
-use super::{Nccl, gpu, memory::Ledger, nccl, variants};
+use super::{Nccl, gpu, memory::Ledger, nccl, next_calls, variants};
 use crate::backend::nccl::{
     checker::Checker,
     free_memory, gpu_rank,
@@ -103,7 +103,7 @@ impl Nccl<'_> {
 
     /// The configuration of communicators: NCCL's defaults under busbw's own names, nccl-tests'
     /// under theirs (src/common.cu:198-224, src/sendrecv.cu:68).
-    fn config(&self) -> Result<Config, BackendError> {
+    fn config(&mut self) -> Result<Config, BackendError> {
         let version = self.library.version();
         let theirs = self.plan.style == Style::NcclTests;
         let ring = self.plan.benchmark.collective() == Some(Collective::SendRecv);
@@ -127,11 +127,16 @@ impl Nccl<'_> {
         if !self.plan.variants.is_empty()
             && let Err(why) = self.library.takes_call_configs()
         {
-            let text = format!(
-                "a configuration of calls ({}) {why}: name a newer one with --nccl",
-                variants::OPTIONS
-            );
-            return Err(BackendError::Refused { text, exit: Exit::Impossible });
+            let by_tuner = next_calls::FIRST_RELEASE..next_calls::LAST_RELEASE;
+            let told = match by_tuner.contains(&version.0) {
+                true => next_calls::tuner(),
+                false => Err("name a newer one with --nccl".to_owned()),
+            };
+            self.call_tuner = Some(told.map_err(|remedy| {
+                let what = format!("a configuration of calls ({}) {why}", variants::OPTIONS);
+                let text = format!("{what}; {remedy}");
+                BackendError::Refused { text, exit: Exit::Impossible }
+            })?);
         }
         Ok(Config {
             cta_policy: self.options.cta_policy,
