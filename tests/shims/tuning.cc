@@ -123,7 +123,8 @@ void fill(Costs& costs, const Operation& o, int algorithm, int protocol) {
 int ask(const Communicator& comm, const Operation& o, int* algorithm, int* protocol) {
     const Plugin& tuner = plugin(comm.device);
     int function = function_of(o.what), channels = 0;
-    if (!tuner.table || function < 0 || *algorithm < 0 || *protocol < 0) return 0;
+    // Of one rank NCCL asks nobody (src/enqueue.cc of 2.28.9, ncclPrepareTasks).
+    if (!tuner.table || comm.ranks == 1 || function < 0 || *algorithm < 0 || *protocol < 0) return 0;
     size_t elements = std::max(sent(o, comm.rank, comm.ranks), received(o, comm.rank, comm.ranks));
     if (o.what == What::Broadcast || o.what == What::Reduce) elements = o.count;
     size_t bytes = elements * size_of(o.type);

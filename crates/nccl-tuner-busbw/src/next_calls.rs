@@ -19,7 +19,9 @@ const ANY_PAIR: u64 = 0xffff;
 
 /// `WANTED`, the channels in bits 16 to 31, the algorithm in 8 to 15, the protocol in 0 to 7.
 static NEXT: AtomicU64 = AtomicU64::new(NONE);
-/// Calls whose pair NCCL could not run.
+/// Calls for which NCCL has asked while something was wanted.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+/// Of those, calls whose pair NCCL could not run.
 static REFUSED: AtomicU32 = AtomicU32::new(0);
 
 /// From now on all calls of this process are to have this pair, by NCCL's numbers, and at most so many channels; a negative
@@ -38,6 +40,13 @@ pub extern "C" fn busbw_tuner_next_calls(algorithm: c_int, protocol: c_int, chan
     NEXT.store(next, Ordering::SeqCst);
 }
 
+/// For how many calls NCCL has asked while something was wanted. For some it asks nobody: of one rank, of no elements, by kernels for
+/// symmetric memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn busbw_tuner_asked() -> c_uint {
+    ASKED.load(Ordering::SeqCst)
+}
+
 /// How many calls could not have the pair that was wanted: NCCL has chosen another one for them.
 #[unsafe(no_mangle)]
 pub extern "C" fn busbw_tuner_refused() -> c_uint {
@@ -51,10 +60,13 @@ pub struct Next {
     channels: Option<c_int>,
 }
 
-/// That, if anything is wanted.
+/// That, if anything is wanted, for a call.
 #[must_use]
 pub fn next() -> Option<Next> {
     let next = NEXT.load(Ordering::SeqCst);
+    if next != NONE {
+        ASKED.fetch_add(1, Ordering::SeqCst);
+    }
     let (pair, channels) = (next & ANY_PAIR, c_int::from((next >> 16) as u16));
     (next != NONE).then_some(Next {
         pair: (pair != ANY_PAIR).then_some(((pair >> 8) as usize, (pair & 0xff) as usize)),
@@ -85,7 +97,7 @@ mod tests {
     /// One test, since all threads of a process share what is wanted.
     #[test]
     fn what_the_program_wants_goes_before_the_file() {
-        assert_eq!(next(), None);
+        assert_eq!((next(), busbw_tuner_asked()), (None, 0));
         busbw_tuner_next_calls(1, 2, 4);
         let (mut costs, mut channels) = ([3.0; 21], 0);
         costs[0] = -1.0;
@@ -100,6 +112,7 @@ mod tests {
         busbw_tuner_next_calls(-1, -1, 2);
         next().expect("wanted").choose(&mut costs, 3, Some(&mut channels));
         assert_eq!((costs, channels, busbw_tuner_refused()), (before, 2, refused + 1));
+        assert_eq!(busbw_tuner_asked(), 3);
         busbw_tuner_next_calls(-1, 2, 0);
         assert_eq!(next(), None);
     }

@@ -219,6 +219,10 @@ impl<'a> Session<'a> {
                 continue;
             }
             for (_, case) in self.honoured(&case)?.cases {
+                if !self.plan.variants.is_empty() {
+                    // A process may tell its calls what to have for all of its rank threads.
+                    self.world.barrier(self.deadline())?;
+                }
                 let deadline = self.deadline();
                 let mut prepared = self.backend.prepare(&case);
                 for iteration in 0..u64::from(self.plan.warmup) {

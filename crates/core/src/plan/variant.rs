@@ -1,4 +1,4 @@
-//! The variants of a run: what each of its calls is given (ncclCollConfig_t, NCCL 2.31 and later), measured in turns.
+//! The variants of a run: what each of its calls is given (ncclCollConfig_t, NCCL 2.31 and later; before by a tuner), measured in turns.
 //! Not the configuration of a communicator ([`super::GpuOptions`]), and not how NCCL takes it.
 
 use std::fmt;

@@ -8,10 +8,11 @@ use std::{
 
 use dynamic_library::{Library, LoadError};
 
-/// The tuner's two functions.
+/// The tuner's functions.
 #[derive(Debug, Clone, Copy)]
 pub struct CallTuner {
     next_calls: unsafe extern "C" fn(c_int, c_int, c_int),
+    asked: unsafe extern "C" fn() -> c_uint,
     refused: unsafe extern "C" fn() -> c_uint,
 }
 
@@ -28,12 +29,17 @@ impl CallTuner {
             library: "tuner of busbw's",
         };
         // SAFETY: functions of busbw's own library, with the types that it has there.
-        let functions = unsafe {
-            (library.function(c"busbw_tuner_next_calls"), library.function(c"busbw_tuner_refused"))
+        let (next_calls, asked, refused) = unsafe {
+            (
+                library.function(c"busbw_tuner_next_calls"),
+                library.function(c"busbw_tuner_asked"),
+                library.function(c"busbw_tuner_refused"),
+            )
         };
         Ok(CallTuner {
-            next_calls: functions.0.ok_or_else(|| missing("busbw_tuner_next_calls"))?,
-            refused: functions.1.ok_or_else(|| missing("busbw_tuner_refused"))?,
+            next_calls: next_calls.ok_or_else(|| missing("busbw_tuner_next_calls"))?,
+            asked: asked.ok_or_else(|| missing("busbw_tuner_asked"))?,
+            refused: refused.ok_or_else(|| missing("busbw_tuner_refused"))?,
         })
     }
 
@@ -45,6 +51,12 @@ impl CallTuner {
         let channels = channels.and_then(|count| c_int::try_from(count).ok()).unwrap_or(0);
         // SAFETY: takes three numbers, whatever they are.
         unsafe { (self.next_calls)(algorithm, protocol, channels) }
+    }
+
+    /// For how many calls NCCL has asked while something was wanted.
+    pub fn asked(&self) -> u32 {
+        // SAFETY: takes nothing.
+        unsafe { (self.asked)() }
     }
 
     /// How many calls could not have what was wanted: NCCL has chosen for them.

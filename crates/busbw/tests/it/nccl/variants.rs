@@ -183,7 +183,10 @@ fn every_configurable_collective() {
 #[test]
 fn what_cannot_be_is_refused() {
     let another = run(&format!("{WORDS} --algorithm RING_LL"), &[("NCCL_TUNER_PLUGIN", "none")]);
-    another.exits(5).says("needs NCCL 2.31 or later; 2.28.9 is loaded from ").says("unset it");
+    another
+        .exits(5)
+        .says("needs NCCL 2.31 or later; 2.28.9 is loaded from ")
+        .says("unset NCCL_TUNER_PLUGIN");
     for (words, code, says) in [
         (
             format!("{WORDS} --algorithm RNG_LL"),
@@ -241,7 +244,7 @@ fn before_calls_take_a_configuration_the_tuner_is_told() {
             assert_eq!(evidence(row), proven, "{words}: {given}");
         }
     }
-    let words = format!("{WORDS} --algorithm RING_SIMPLE --min-ctas 4 --max-ctas 4");
+    let words = format!("{WORDS} --algorithm RING_SIMPLE --max-ctas 4");
     for row in well(&words, &[]).read_record().rows {
         let ran = row.out_of_place.unwrap().figures.algorithm.unwrap();
         assert_eq!(ran, "RING SIMPLE, channels 0-3");
@@ -255,6 +258,16 @@ fn before_calls_take_a_configuration_the_tuner_is_told() {
         "NCCL: RING_LL128 cannot be honored for all_reduce of 1 KiB: it does not run it here";
     assert_eq!((*ll128, *ll), (reason, ""));
     assert!(symmetric.starts_with("SYMK_LL needs NCCL 2.31 or later"), "{symmetric}");
+    // Of one rank NCCL asks nobody.
+    let alone = well("all_reduce -g 1 -b 1K -e 1K -n 2 --batches 3 --algorithm auto,RING_LL", &[]);
+    let waived = alone.read_record().rows[1].waived.clone().unwrap();
+    assert!(waived.ends_with("it asks no tuner for this call"), "{waived}");
+    // Threads of two communicators in one process.
+    let split =
+        "all_reduce_perf -t 4 -g 1 -b 1K -e 16K -f 4 -n 4 -w 20 --algorithm RING_SIMPLE,TREE_LL";
+    let record = well(split, &[("NCCL_TESTS_SPLIT", "DIV 2")]).read_record();
+    assert_eq!(record.rows.len(), 12);
+    assert!(record.rows.iter().all(|row| evidence(row) == Some(AlgorithmEvidence::Proven)));
 }
 
 /// Several communicators, launches and cycles: every row keeps its variant.

@@ -31,7 +31,7 @@ pub(in crate::options) const EVERYTHING: Below = Below {
         ("busbw topo", "GPUs, NICs and their links"),
         ("busbw sweep -x NCCL_ALGO=Ring,Tree all_reduce", "needs GPUs"),
         ("busbw transports all_reduce", "needs GPUs: which transport ran?"),
-        ("busbw all_reduce --algorithm auto,RING_LL,TREE_LL", "needs GPUs, NCCL 2.31"),
+        ("busbw all_reduce --algorithm auto,RING_LL,TREE_LL", "needs GPUs, NCCL 2.22"),
         ("busbw algorithms", "which algorithm is fastest here"),
     ],
     exits: BENCH_EXITS,

@@ -34,6 +34,8 @@ pub(super) struct GpuCase<'a> {
     started: Instant,
     /// What every call is given, where the plan has variants.
     given: Given,
+    /// Groups that are open, in which operations wait.
+    open_groups: u32,
 }
 
 /// What a call is given beside its arguments.
@@ -91,13 +93,13 @@ impl<'a> GpuCase<'a> {
         };
         let given = match (backend_plan.variant_of(case), backend.call_tuner) {
             (None, _) => Given::Nothing,
-            (Some(variant), Some(tuner)) => Given::Next(tuner, Next::of(variant)),
+            (Some(variant), Some(tuner)) => Given::Next(tuner, Next::of(variant, case.collective)),
             (Some(variant), None) => {
                 variants::config(library, variant).map_or(Given::Nothing, Given::Config)
             }
         };
         let (graphs, started) = (Vec::new(), Instant::now());
-        GpuCase { backend: parts, shape, operators, graphs, started, given }
+        GpuCase { backend: parts, shape, operators, graphs, started, given, open_groups: 0 }
     }
 
     fn pattern(&self, seed: u64) -> Pattern {
@@ -147,12 +149,36 @@ impl<'a> GpuCase<'a> {
         }
     }
 
-    /// How many calls of this process could not have what the tuner was told.
-    fn refused(&self) -> u32 {
+    /// For how many calls of this process NCCL has asked the tuner, and how many could not have what it was told.
+    fn counts(&self) -> Option<(u32, u32)> {
         match &self.given {
-            Given::Next(tuner, _) => tuner.refused(),
-            Given::Nothing | Given::Config(_) => 0,
+            Given::Next(tuner, Ok(next)) if next.is_any() => Some((tuner.asked(), tuner.refused())),
+            _ => None,
         }
+    }
+
+    /// Whether an operation has had what the tuner was told, by what was counted before it.
+    ///
+    /// # Errors
+    /// NCCL has run another algorithm, or has not asked: on all ranks alike.
+    fn was_given(&mut self, before: Option<Option<(u32, u32)>>) -> Result<(), BackendError> {
+        let (Some(Some((asked, refused))), Some((asked_now, refused_now))) =
+            (before, self.counts())
+        else {
+            return Ok(());
+        };
+        let why = match (asked_now > asked, refused_now > refused) {
+            (true, false) => return Ok(()),
+            (true, true) => "it does not run it here",
+            (false, _) => "it asks no tuner for this call",
+        };
+        let Parts { plan, case, library, stopped, peers, .. } = self.backend;
+        let deadline = plan.timeout_s.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        // It runs, with what NCCL has chosen.
+        Watch { library, stopped, peers }.wait(self.backend.gpu_ranks, deadline)?;
+        let given = plan.variant_of(case);
+        let reason = given.map(|given| variants::not_run(given, case, why));
+        reason.map_or(Ok(()), |reason| Err(BackendError::Declined(reason)))
     }
 
     /// The rank that is named in errors that concern all of ours.
@@ -237,7 +263,8 @@ impl Prepared for GpuCase<'_> {
 
     fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
         let Some(first) = self.backend.gpu_ranks.first() else { return Ok(()) };
-        let refused = self.refused();
+        // In a group NCCL asks at its end.
+        let counts = (self.open_groups == 0).then(|| self.counts());
         let collective = self.shape.collective;
         let group = self.backend.gpu_ranks.len() > 1
             || !operations::is_one_call(collective, &first.communicator);
@@ -252,22 +279,18 @@ impl Prepared for GpuCase<'_> {
             let ended = self.end_fused();
             enqueued.and(ended)?;
         }
-        match (self.backend.plan.variant_of(self.backend.case), self.refused() == refused) {
-            // The same on all ranks: NCCL has run another algorithm.
-            (Some(given), false) => {
-                Err(BackendError::Declined(variants::not_run(given, self.backend.case)))
-            }
-            _ => Ok(()),
-        }
+        self.was_given(counts)
     }
 
     fn begin_fused(&mut self) -> Result<(), BackendError> {
         let library = self.backend.library;
+        self.open_groups += 1;
         library.group_start().map_err(|error| nccl(self.first(), library, error))
     }
 
     fn end_fused(&mut self) -> Result<(), BackendError> {
         let library = self.backend.library;
+        self.open_groups -= 1;
         library.group_end().map_err(|error| self.failed(self.first(), error))
     }
 

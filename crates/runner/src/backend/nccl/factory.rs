@@ -123,7 +123,7 @@ impl Factory for NcclFactory {
         let log = Log::capture().context("cannot make a file for NCCL's log")?.map(Arc::new);
         let stats = net::Stats::capture().context("cannot make a file for the net plugin")?;
         let assigned: Assigned = read(devices)?;
-        if assigned.variants && std::env::var_os(tuner::NCCL_TUNER_PLUGIN).is_none() {
+        if assigned.variants {
             next_calls::load(&assigned.libraries)?;
         }
         Ok(Box::new(Process { assigned, log, stats }))

@@ -48,12 +48,10 @@ pub(super) fn declined(given: &Variant, case: &Case, error: &NcclError) -> Optio
 }
 
 /// Why a variant is declined whose algorithm NCCL has not run (before 2.31, where a tuner asks for it).
-pub(super) fn not_run(given: &Variant, case: &Case) -> Reason {
+pub(super) fn not_run(given: &Variant, case: &Case, why: &str) -> Reason {
     let size = bytes(case.counts.bytes(case.sweep.datatype.bytes()) as u64);
     let collective = case.collective.name();
-    Reason(format!(
-        "NCCL: {given} cannot be honored for {collective} of {size}: it does not run it here"
-    ))
+    Reason(format!("NCCL: {given} cannot be honored for {collective} of {size}: {why}"))
 }
 
 /// The algorithm that a line of NCCL's log says was picked among those that a call may have.
