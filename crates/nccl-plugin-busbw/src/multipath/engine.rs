@@ -20,8 +20,8 @@ pub const VARIABLE: &str = "BUSBW_NET_THREADS";
 const MAX_THREADS: usize = 8;
 /// One for so many processors that the process may use: GPUs share them.
 const PROCESSORS_PER_THREAD: usize = 4;
-/// A thread sleeps when it has moved nothing for so long. Between the steps of a ring nothing comes for 0.1 to 0.5 ms: threads that
-/// slept there made all_reduces of 2 to 32 MiB take 1.2 to 1.6 times as long (docs/data/idle-threads.txt).
+/// A thread sleeps when it has moved nothing for so long. Between the steps of a ring nothing comes for longer than 0.1 ms: threads that
+/// slept then made all_reduces of 2 to 32 MiB take 1.2 to 1.6 times as long (docs/data/idle-threads.txt).
 const IDLE_TIMEOUT: Duration = Duration::from_millis(1);
 /// For so long it looks without pause; from then on it lets others have its processor between two looks. Where there are fewer
 /// processors than threads, the others have what it waits for.

@@ -161,9 +161,8 @@ impl<'a> GpuCase<'a> {
     ///
     /// # Errors
     /// NCCL has run another algorithm, or has not asked: on all ranks alike.
-    fn was_given(&mut self, before: Option<Option<(u32, u32)>>) -> Result<(), BackendError> {
-        let (Some(Some((asked, refused))), Some((asked_now, refused_now))) =
-            (before, self.counts())
+    fn was_given(&mut self, before: Option<(u32, u32)>) -> Result<(), BackendError> {
+        let (Some((asked, refused)), Some((asked_now, refused_now))) = (before, self.counts())
         else {
             return Ok(());
         };
@@ -264,7 +263,7 @@ impl Prepared for GpuCase<'_> {
     fn enqueue(&mut self, operation: Operation) -> Result<(), BackendError> {
         let Some(first) = self.backend.gpu_ranks.first() else { return Ok(()) };
         // In a group NCCL asks at its end.
-        let counts = (self.open_groups == 0).then(|| self.counts());
+        let counts = (self.open_groups == 0).then(|| self.counts()).flatten();
         let collective = self.shape.collective;
         let group = self.backend.gpu_ranks.len() > 1
             || !operations::is_one_call(collective, &first.communicator);

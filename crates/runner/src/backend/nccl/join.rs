@@ -127,7 +127,7 @@ impl Nccl<'_> {
         if !self.plan.variants.is_empty()
             && let Err(why) = self.library.takes_call_configs()
         {
-            let by_tuner = next_calls::FIRST_RELEASE..next_calls::LAST_RELEASE;
+            let by_tuner = next_calls::FIRST_RELEASE..next_calls::CONFIGURED_SINCE;
             let told = match by_tuner.contains(&version.0) {
                 true => next_calls::tuner(),
                 false => Err("name a newer one with --nccl".to_owned()),

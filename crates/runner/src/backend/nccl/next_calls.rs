@@ -17,7 +17,7 @@ use crate::{
 /// The first release whose tuners are asked with a table of costs, which says what it can run: 2.22.
 pub(super) const FIRST_RELEASE: u32 = 22200;
 /// The first release whose calls take a configuration: 2.31.
-pub(super) const LAST_RELEASE: u32 = 23100;
+pub(super) const CONFIGURED_SINCE: u32 = 23100;
 
 /// Algorithms whose channels NCCL keeps within the communicator's: Tree and Ring.
 const BOUNDED: [usize; 2] = [0, 1];
@@ -27,12 +27,12 @@ const BOUNDED: [usize; 2] = [0, 1];
 /// # Errors
 /// The tuner's library cannot be written out.
 pub(super) fn load(libraries: &Libraries) -> Result<()> {
-    // Whoever needs the libraries says why they cannot be opened.
     if libraries.amd || named().is_some() {
         return Ok(());
     }
+    // Whoever needs the libraries says why they cannot be opened.
     let version = libraries.open().map(|opened| opened.nccl.version().0);
-    if version.is_ok_and(|version| (FIRST_RELEASE..LAST_RELEASE).contains(&version)) {
+    if version.is_ok_and(|version| (FIRST_RELEASE..CONFIGURED_SINCE).contains(&version)) {
         let file = embedded::path(Plugin::Tuner)?;
         environment::set(NCCL_TUNER_PLUGIN, file.to_string_lossy().into_owned());
     }
