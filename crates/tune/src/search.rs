@@ -25,6 +25,7 @@ pub(crate) use finals::{Final, Role};
 use race::Race;
 
 use crate::{
+    call::Call,
     failures,
     model::{Fitted, Kernels, Observation, Weights, fit},
     objective::{Goal, Objective},
@@ -230,7 +231,10 @@ impl Search {
         let place = self.pending.iter().position(|trial| trial.id == id);
         let place = place.ok_or(ReportError::NotPending(id))?;
         let result = match outcome {
-            Outcome::Measured(times) => Ok(medians(id, &times, &self.settings.objective.calls())?),
+            Outcome::Measured(times) => {
+                let calls = self.settings.objective.calls();
+                Ok(medians(id, &times, &calls, |call| self.by_default(id, call))?)
+            }
             Outcome::Failed { failure, text } => Err(Failed { failure, text }),
         };
         let trial = self.pending.remove(place);
@@ -250,6 +254,19 @@ impl Search {
             self.advance();
         }
         Ok(())
+    }
+
+    /// Seconds of a call that a trial has left out: those of the last baseline before it, where each call is for itself.
+    fn by_default(&self, id: u64, call: &Call) -> Option<f64> {
+        let baselines = self
+            .history
+            .iter()
+            .rev()
+            .filter(|one| one.trial.id < id && one.trial.environment.is_empty());
+        match self.settings.objective {
+            Objective::PerCall(_) => baselines.into_iter().find_map(|one| one.seconds(call)),
+            Objective::AllCalls(_) | Objective::Weighted(_) => None,
+        }
     }
 
     /// Ends the search proper, since its time is over or the user wants no more: what is pending is dropped, and

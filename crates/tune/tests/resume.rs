@@ -5,7 +5,7 @@
 
 mod support;
 
-use busbw_tune::{Objective, Outcome, Point, Search, Trial};
+use busbw_tune::{Call, Objective, Outcome, Point, Search, Trial};
 use proptest::prelude::*;
 use support::{
     landscape::{Kind, Landscape, SIZES, calls},
@@ -52,6 +52,40 @@ fn a_search_by_call_resumes_and_has_a_choice_for_each_call() {
     let report: busbw_tune::Report = serde_json::from_str(&whole.1).unwrap();
     assert_eq!(report.choices.iter().map(|one| one.call.clone()).collect::<Vec<_>>(), calls());
     assert_eq!(report.calls.len(), calls().len());
+}
+
+/// NCCL declines an algorithm for one of a job's collectives: it is no choice there, and may be one for the others.
+#[test]
+fn what_is_declined_for_one_call_stays_a_candidate_for_the_others() {
+    let all = calls();
+    let (declining, others) = all.split_first().unwrap();
+    let end = |declines: bool| {
+        let mut landscape = Landscape::draw(5, Kind::Common);
+        let mut search = run::search(&landscape, Objective::PerCall(calls()), TRIALS, 5);
+        while let Some(trial) = search.pending().first().cloned() {
+            let (mut outcome, took_s) = landscape.launch(&trial);
+            if let Outcome::Measured(times) = &mut outcome
+                && declines
+                && !trial.environment.is_empty()
+            {
+                times.retain(|one| one.call != *declining);
+            }
+            search.report(trial.id, outcome, took_s).unwrap();
+        }
+        search.outcome().unwrap()
+    };
+    let has_choice = |report: &busbw_tune::Report, call: &Call| {
+        report.choices.iter().any(|one| one.call == *call && one.compared.is_some())
+    };
+    assert!(has_choice(&end(false), declining));
+    let report = end(true);
+    assert!(!has_choice(&report, declining));
+    assert!(others.iter().all(|call| has_choice(&report, call)), "{:?}", report.choices);
+    // Where one environment is looked for, each call must be measured.
+    let landscape = Landscape::draw(5, Kind::Common);
+    let mut search = run::search(&landscape, Objective::AllCalls(calls()), TRIALS, 5);
+    let first = search.pending()[0].id;
+    assert!(search.report(first, Outcome::Measured(Vec::new()), 1.0).is_err());
 }
 
 #[test]

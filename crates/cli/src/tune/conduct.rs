@@ -15,7 +15,7 @@ use busbw_tuner_file::TunerFile;
 
 use super::{
     BATCHES,
-    by_call::{self, Chosen},
+    by_call::{self, Chosen, Way},
     job::Job,
     progress::Progress,
     state::State,
@@ -156,7 +156,7 @@ fn told(
     which: Which,
     trials: &[Trial],
     environment: &[Assignment],
-    is_configured: bool,
+    way: Way,
     file: &Path,
 ) -> (Vec<Assignment>, Vec<OsString>) {
     let chosen: Vec<Chosen> = trials.iter().map(|trial| Chosen::of(&trial.environment)).collect();
@@ -164,11 +164,11 @@ fn told(
     let within = |own: Vec<Assignment>| environment.iter().cloned().chain(own).collect();
     match which {
         Which::Environment => (first, Vec::new()),
-        Which::ByCall if is_configured => (within(Vec::new()), by_call::options(&chosen)),
-        Which::ByCall => {
+        Which::ByCall if way == Way::Environment => {
             let own = chosen.first().map(Chosen::environment).unwrap_or_default();
             (within(own), Vec::new())
         }
+        Which::ByCall => (within(Vec::new()), by_call::options(&chosen, way)),
         Which::WithFile if first.is_empty() => (Vec::new(), Vec::new()),
         Which::WithFile => (within(Vec::new()), vec!["--tuner".into(), file.into()]),
     }
@@ -176,7 +176,12 @@ fn told(
 
 fn run_to_end(state: &mut State, job: &mut Job<'_>, path: &Path, which: Which) -> Result<()> {
     let environment = recommended(state);
-    let is_configured = which == Which::ByCall && by_call::is_configured(state.nccl.as_deref());
+    let way = match (which, &state.by_call) {
+        (Which::ByCall, Some(search)) => {
+            Way::of(state.nccl.as_deref(), &search.settings().objective.calls())
+        }
+        _ => Way::Environment,
+    };
     let file = path.with_extension("csv");
     let left = which.search(state).and_then(|search| left_s(search));
     let progress = Progress::new(which.title(state.is_ladder), left);
@@ -185,12 +190,13 @@ fn run_to_end(state: &mut State, job: &mut Job<'_>, path: &Path, which: Which) -
     while let Some(search) = which.search(state) {
         let Some(first) = search.pending().first().cloned() else { break };
         progress.begins(&first, search);
-        let trials = match is_configured && alone == 0 {
-            true => by_call::together(search.pending()),
+        let way = way.or_environment(&first);
+        let trials = match alone == 0 {
+            true => by_call::together(search.pending(), way),
             false => vec![first],
         };
         alone = alone.saturating_sub(1);
-        let (sets, options) = told(which, &trials, &environment, is_configured, &file);
+        let (sets, options) = told(which, &trials, &environment, way, &file);
         let launched = job.launch(&sets, &options, trials[0].batches)?;
         if job.is_interrupted() {
             state.interrupted = true;
@@ -202,7 +208,7 @@ fn run_to_end(state: &mut State, job: &mut Job<'_>, path: &Path, which: Which) -
         }
         let took_s = launched.took_s / trials.len() as f64;
         for trial in &trials {
-            let variant = is_configured.then(|| Chosen::of(&trial.environment).variant());
+            let variant = Chosen::of(&trial.environment).variant(way);
             let calls = search.settings().objective.calls();
             let outcome = trial::outcome(&launched, variant.as_ref(), &calls);
             report(search, trial.id, &outcome, took_s)?;

@@ -28,10 +28,15 @@ pub(super) fn outcome(launched: &Launched, variant: Option<&Variant>, calls: &[C
             let records = launched.launches.iter().filter_map(|launch| launch.record.as_ref());
             let mut rows: Vec<&Row> = records.flat_map(|record| rows(record, variant)).collect();
             rows.retain(|row| calls.contains(&call(row)));
-            let declined = rows.iter().find_map(|row| declined(row));
-            match declined {
-                Some(text) => Outcome::Failed { failure: Failure::Refused, text },
-                None => Outcome::Measured(rows.into_iter().filter_map(times).collect()),
+            let refused = |text: String| Outcome::Failed { failure: Failure::Refused, text };
+            if let Some(text) = rows.iter().find_map(|row| not_as_asked(row)) {
+                return refused(text);
+            }
+            let measured: Vec<CallTimes> = rows.iter().filter_map(|row| times(row)).collect();
+            // Of several collectives NCCL declines most algorithms for some: those calls stay as they are.
+            match rows.iter().find_map(|row| row.waived.clone()) {
+                Some(why) if variant.is_none() || measured.is_empty() => refused(why),
+                _ => Outcome::Measured(measured),
             }
         }
     }
@@ -62,13 +67,12 @@ fn rows<'a>(record: &'a Folded, variant: Option<&Variant>) -> Vec<&'a Row> {
 }
 
 /// Why a row is not of what its calls asked for, if it is not.
-fn declined(row: &Row) -> Option<String> {
+fn not_as_asked(row: &Row) -> Option<String> {
     let is_other = row
         .variant
         .as_ref()
         .is_some_and(|variant| variant.evidence == Some(AlgorithmEvidence::Conflicting));
-    let other = || "NCCL's log names another algorithm than the one asked for".to_owned();
-    row.waived.clone().or_else(|| is_other.then(other))
+    is_other.then(|| "NCCL's log names another algorithm than the one asked for".to_owned())
 }
 
 /// The call that a row measured: its size is that of the row, which ranks and types may have rounded.
