@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Whether `busbw tune` names a slow path, and a collision of two paths on one link, and neither where there is none: ladders on the
 # four-path bed (tests/netlab/bed.sh), two hosts that are namespaces, from the reference's sockets on.
-#   tests/tune_netlab.sh [HEALTHY [SLOW [COLLIDE]]]   so many ladders of each (2 2 2), in turns, each under a minute on a free
+#   tests/tune_netlab.sh [HEALTHY [SLOW [COLLIDE]]]   so many ladders of each (2 2 2), in turns, each about a minute on a free
 #                                                     machine; the last output by hand is tests/tune_netlab.txt
 # Bars: no healthy bed gets a name; of 20 slow paths and of 20 collisions 19 are named with their interfaces and no other, and 19
 # ladders end within 5 % of the best setting that they tried.
@@ -52,7 +52,7 @@ ladder() {
   local ranks=(WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.1.1 MASTER_PORT=4444 BUSBW_NET=sockets NCCL_SOCKET_IFNAME=rail
     NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=1 BUSBW_NET_THREADS=0 XDG_CACHE_HOME="$work/cache" XDG_DATA_HOME="$work/data")
   # One value of a variable leaves its rung out.
-  local words=(tune all_reduce --backend net --net "$reference" -b 2M -e 2M --row-time 0.1 --time 90s --yes --shared --record "$1"
+  local words=(tune all_reduce --backend net --net "$reference" -b 2M -e 2M --row-time 0.5 --time 150s --yes --shared --record "$1"
     -x NCCL_SOCKET_NTHREADS=4 -x NCCL_NSOCKS_PERTHREAD=1 -x BUSBW_NET_THREADS=0,1)
   inside b unshare --uts sh -c 'hostname host-b; exec "$@"' b env "${ranks[@]}" REFERENCE_NET_BIND="$(seq -f "10.77.2.1%g" -s, "$paths")" \
     RANK=1 timeout -k 1 240 "$busbw" "${words[@]}" >"$work/other" 2>&1 &

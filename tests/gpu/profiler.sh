@@ -149,6 +149,48 @@ for name, lines in files("watch"):
         assert steps and lost == 0 and abs(total["bytes"] / expected - 1) < 0.01
 P
 }
+# NCCL 2.29 and newer do not time ncclBroadcast unless NCCL_ALLGATHERV_ENABLE=0; from 2.31 on no time after it can be trusted
+# (docs/watch.md). A job of one broadcast and all-reduces after it.
+no_times_after_a_broadcast() {
+    python3 - <<'P'
+import json
+def entry(number, operation):
+    return {"process_group": ["0", ""], "collective_seq_id": number, "p2p_seq_id": 0, "profiling_name": f"nccl:{operation}",
+            "time_created_ns": 1000000 * number, "input_sizes": [[1 << 22]], "input_dtypes": ["Float"],
+            "output_sizes": [[1 << 22]], "output_dtypes": ["Float"]}
+entries = [entry(number, "all_reduce" if number else "broadcast") for number in range(21)]
+group = {"0": {"name": "0", "desc": "", "ranks": "[0, 1]"}}
+json.dump({"version": "2.10", "pg_config": group, "entries": entries}, open("fr_trace_rank_0", "w"))
+P
+    for value in 0 1; do
+        rm -rf watch
+        NCCL_ALLGATHERV_ENABLE=$value wants 0 profiled "$busbw" replay fr_trace_rank_0 --backend nccl -g 2 --share-gpus --nccl "$nccl" \
+            --no-gaps --batches 5 --record record.jsonl
+        right_table
+        python3 - $value "$version" "$mps" <<'P'
+import sys
+from watched import *
+(value, version), mps = map(int, sys.argv[1:3]), sys.argv[3]
+rows = [row for row in map(json.loads, open("record.jsonl")) if row["kind"] == "row"]
+row = next(row["out_of_place"]["time_us"] for row in rows if row["benchmark"] == "all_reduce")
+both = list(files("watch"))
+assert len(both) == 2, both
+for name, lines in both:
+    found, dropped, _ = calls(lines)
+    assert dropped == 0 and any(operation == "AllReduce" for operation, _ in found), found.keys()
+    for (operation, size), one in sorted(found.items()):
+        timed = [call[3] / 1e3 for call in one if call[3] is not None]
+        middle = f", median {statistics.median(timed):.1f} us" if timed else ""
+        print(f"NCCL_ALLGATHERV_ENABLE={value}: {operation} {size} B: {len(one)} calls, {len(timed)} with a time{middle}, row {row:.1f} us")
+        if operation == "AllReduce" and (value == 0 or version < 23100):
+            assert len(timed) == len(one)
+            # Without MPS ranks take turns on the GPU, for milliseconds each.
+            assert mps != "with" or abs(statistics.median(timed) / row - 1) < 0.1
+        if operation == "AllReduce" and value == 1 and version >= 23100:
+            assert not timed
+P
+    done
+}
 off_is_off() {
     BUSBW_WATCH=off wants 0 profiled two all_reduce -b 1K -e 1K -n 4 --batches 1
     right_table
@@ -203,7 +245,8 @@ overhead_in_turns() {
         all_reduce -g 2 --share-gpus --nccl "$nccl" -b 8 -e 64M -f 64 -n 20 --batches 3 -c 0 || [ $? = 1 ]
 }
 right_table() { grep -q '^# Out of bounds values : 0 OK' out; }
-export -f two profiled right_table calls_and_bytes_are_exact kernel_times_are_the_rows steps_have_the_bytes off_is_off pytorch_loop overhead_in_turns
+export -f two profiled right_table calls_and_bytes_are_exact kernel_times_are_the_rows steps_have_the_bytes no_times_after_a_broadcast off_is_off \
+    pytorch_loop overhead_in_turns
 
 failed=0 count=0
 run_case() {
@@ -224,10 +267,10 @@ run_case() {
 turns=0
 for library in "$@"; do
     nccl=$(realpath "$library")
-    export nccl
+    export nccl version
     version=$(python3 -c 'import ctypes, sys; v = ctypes.c_int(); ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(v)); print(v.value)' "$nccl")
     echo "# $("$busbw" --version), NCCL $version, $gpu, $mps MPS"
-    for name in calls_and_bytes_are_exact kernel_times_are_the_rows steps_have_the_bytes off_is_off; do
+    for name in calls_and_bytes_are_exact kernel_times_are_the_rows steps_have_the_bytes no_times_after_a_broadcast off_is_off; do
         run_case $name 90
     done
     # Once: it takes most of the time.

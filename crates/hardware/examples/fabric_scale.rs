@@ -13,7 +13,7 @@ use busbw_hardware::forecast::{Placement, Question};
 type Case = (&'static str, Routing, usize, &'static str, Collective, Placement);
 
 fn main() -> Result<(), Box<dyn Error>> {
-    use Collective::{AllGather, AllReduce, AllToAll, SendRecv};
+    use Collective::{AllGather, AllReduce, AllToAll, HyperCube, SendRecv};
     let (packed, scattered) = (Placement::Packed, Placement::Scattered(1));
     let (spray, ecmp) = (Routing::Spray, Routing::Ecmp);
     let cases: Vec<Case> = vec![
@@ -32,6 +32,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("clos-3tier", ecmp, 99_968, "tp8,pp8,dp", AllReduce, packed),
         ("clos-3tier", ecmp, 99_968, "ep64", AllReduce, packed),
         ("clos-3tier", ecmp, 99_968, "ep64", AllToAll, packed),
+        ("clos-3tier", spray, 65_536, "all", HyperCube, packed),
+        ("clos-3tier", ecmp, 99_968, "ep64", HyperCube, scattered),
         ("clos-2tier", ecmp, 1024, "all", AllToAll, packed),
         ("clos-2tier", ecmp, 1020, "all", AllToAll, packed),
         ("clos-2tier", ecmp, 2048, "all", AllToAll, scattered),

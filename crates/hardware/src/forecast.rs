@@ -8,6 +8,7 @@
 pub mod alltoall;
 pub mod answer;
 pub mod groups;
+pub mod hypercube;
 pub mod job;
 pub mod loads;
 pub mod pipelines;

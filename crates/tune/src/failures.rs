@@ -170,7 +170,7 @@ mod tests {
             true => Ok(vec![(call, 1.0)]),
             false => Err(Failed { failure: Failure::Crashed, text: "signal 11".to_owned() }),
         };
-        Finished { trial, result, took_s: 1.0 }
+        Finished { trial, result, declined: Vec::new(), took_s: 1.0 }
     }
 
     #[test]

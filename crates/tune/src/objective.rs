@@ -104,8 +104,12 @@ mod tests {
             fresh: false,
             purpose: Purpose::Baseline,
         };
-        let finished =
-            Finished { trial, result: Ok(vec![(call(8), 2.0), (call(64), 8.0)]), took_s: 1.0 };
+        let finished = Finished {
+            trial,
+            result: Ok(vec![(call(8), 2.0), (call(64), 8.0)]),
+            declined: Vec::new(),
+            took_s: 1.0,
+        };
         let times = |objective: Objective| -> Vec<f64> {
             let goals = objective.goals();
             goals.iter().map(|goal| goal.log_time(&finished).unwrap().exp()).collect()

@@ -230,21 +230,30 @@ impl Search {
     pub fn report(&mut self, id: u64, outcome: Outcome, took_s: f64) -> Result<(), ReportError> {
         let place = self.pending.iter().position(|trial| trial.id == id);
         let place = place.ok_or(ReportError::NotPending(id))?;
-        let result = match outcome {
-            Outcome::Measured(times) => {
-                let calls = self.settings.objective.calls();
-                Ok(medians(id, &times, &calls, |call| self.by_default(id, call))?)
+        let all = self.settings.objective.calls();
+        let (result, declined) = match outcome {
+            Outcome::Measured(times) => (Ok(medians(id, &times, &all)?), Vec::new()),
+            Outcome::InPart { times, declined } => {
+                let may_decline = matches!(self.settings.objective, Objective::PerCall(_))
+                    && !self.pending[place].environment.is_empty();
+                let declined = if may_decline { declined } else { Vec::new() };
+                let measured: Vec<Call> =
+                    all.into_iter().filter(|call| !declined.contains(call)).collect();
+                (Ok(medians(id, &times, &measured)?), declined)
             }
-            Outcome::Failed { failure, text } => Err(Failed { failure, text }),
+            Outcome::Failed { failure, text } => (Err(Failed { failure, text }), Vec::new()),
         };
         let trial = self.pending.remove(place);
         let took_s = if took_s.is_finite() { took_s.max(0.0) } else { 0.0 };
-        self.history.push(Finished { trial, result, took_s });
+        self.history.push(Finished { trial, result, declined, took_s });
         // Trials of a batch may be reported in any order; decisions must not depend on it.
         let sorted = |one: &Finished| one.trial.id;
         self.history.sort_by_key(sorted);
         let last_failed = |one: &Finished| one.trial.id == id && one.result.is_err();
         let has_failed = self.history.iter().any(last_failed);
+        if self.pending.is_empty() || has_failed && matches!(self.phase, Phase::Final) {
+            self.fill_declined();
+        }
         if has_failed && matches!(self.phase, Phase::Climb) {
             self.fail_step(id);
         }
@@ -256,17 +265,31 @@ impl Search {
         Ok(())
     }
 
-    /// Seconds of a call that a trial has left out: those of the last baseline before it, where each call is for itself.
-    fn by_default(&self, id: u64, call: &Call) -> Option<f64> {
-        let baselines = self
-            .history
-            .iter()
-            .rev()
-            .filter(|one| one.trial.id < id && one.trial.environment.is_empty());
-        match self.settings.objective {
-            Objective::PerCall(_) => baselines.into_iter().find_map(|one| one.seconds(call)),
-            Objective::AllCalls(_) | Objective::Weighted(_) => None,
+    /// Calls that were declined have the seconds of the nearest launch of the defaults. Of a batch that is over, so that the order
+    /// of reports changes nothing.
+    fn fill_declined(&mut self) {
+        let is_default = |one: &&Finished| one.trial.environment.is_empty();
+        let defaults: Vec<Finished> = self.history.iter().filter(is_default).cloned().collect();
+        for one in &mut self.history {
+            let Ok(times) = &mut one.result else { continue };
+            for call in &one.declined {
+                let id = one.trial.id;
+                let ran = defaults
+                    .iter()
+                    .filter_map(|other| Some((other.trial.id.abs_diff(id), other.seconds(call)?)));
+                let nearest = ran.min_by_key(|(distance, _)| *distance);
+                if let Some((_, seconds)) =
+                    nearest.filter(|_| times.iter().all(|(of, _)| of != call))
+                {
+                    times.push((call.clone(), seconds));
+                }
+            }
         }
+    }
+
+    /// So many seconds are its bound from now on, those that it has used included.
+    pub fn allow(&mut self, seconds: f64) {
+        self.settings.budget.seconds = Some(seconds);
     }
 
     /// Ends the search proper, since its time is over or the user wants no more: what is pending is dropped, and
@@ -274,6 +297,7 @@ impl Search {
     pub fn cut(&mut self) {
         if !matches!(self.phase, Phase::Final | Phase::Ended(_)) {
             self.pending.clear();
+            self.fill_declined();
             self.is_cut = true;
             self.advance();
         }

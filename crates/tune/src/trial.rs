@@ -83,9 +83,16 @@ pub struct CallTimes {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It ran, and every result was right. Where the best of each call is looked for, calls that NCCL declines to run so may be
-    /// left out: they stay as they are by default.
+    /// It ran, and every result was right.
     Measured(Vec<CallTimes>),
+    /// It ran, every result was right, and NCCL declined to run some calls so, which stay as they are by default. Taken where the best
+    /// of each call is looked for, of anything but the defaults.
+    InPart {
+        /// The times of the others.
+        times: Vec<CallTimes>,
+        /// Those calls.
+        declined: Vec<Call>,
+    },
     /// The environment failed: it is disqualified.
     Failed {
         /// How.
@@ -111,6 +118,9 @@ pub struct Finished {
     pub trial: Trial,
     /// Seconds of one operation by call, or how it failed.
     pub result: Result<Vec<(Call, f64)>, Failed>,
+    /// Calls that NCCL declined to run so: their seconds are those of the nearest launch of the defaults, once its batch is complete.
+    #[serde(default)]
+    pub declined: Vec<Call>,
     /// Seconds that the trial took, start and end included.
     pub took_s: f64,
 }
@@ -121,7 +131,7 @@ pub enum ReportError {
     /// No such trial is pending.
     #[error("trial {0} is not pending: report each trial that was asked for once")]
     NotPending(u64),
-    /// A call is missing where each must be measured, or its times are not usable.
+    /// A call is missing, or its times are not usable.
     #[error(
         "trial {id} cannot be used: {operation} of {size} B has no positive finite time; report it as failed, or measure it again"
     )]
@@ -135,19 +145,15 @@ pub enum ReportError {
     },
 }
 
-/// One figure for each of `calls`: the median of its batches, or what stands for a call that was not measured.
+/// One figure for each of `calls`: the median of its batches.
 pub(crate) fn medians(
     id: u64,
     times: &[CallTimes],
     calls: &[Call],
-    unmeasured: impl Fn(&Call) -> Option<f64>,
 ) -> Result<Vec<(Call, f64)>, ReportError> {
     let one = |call: &Call| {
         let seconds = times.iter().find(|one| one.call == *call).map(|one| one.seconds.as_slice());
-        let figure = match seconds {
-            Some(seconds) => median(seconds).filter(|seconds| *seconds > 0.0),
-            None => unmeasured(call),
-        };
+        let figure = median(seconds.unwrap_or_default()).filter(|seconds| *seconds > 0.0);
         let missing =
             || ReportError::NoTime { id, operation: call.operation.clone(), size: call.size };
         figure.map(|seconds| (call.clone(), seconds)).ok_or_else(missing)

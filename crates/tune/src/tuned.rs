@@ -109,6 +109,9 @@ pub struct CallTime {
     pub call: Call,
     /// Seconds of one operation: the median of its batches.
     pub seconds: f64,
+    /// NCCL declined to run the call so: the seconds are those of the nearest launch of the defaults.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub declined: bool,
 }
 
 impl From<&Finished> for TunedLaunch {
@@ -120,7 +123,11 @@ impl From<&Finished> for TunedLaunch {
             purpose: one.trial.purpose,
             took_s: one.took_s,
             times: times
-                .map(|(call, seconds)| CallTime { call: call.clone(), seconds: *seconds })
+                .map(|(call, seconds)| CallTime {
+                    call: call.clone(),
+                    seconds: *seconds,
+                    declined: one.declined.contains(call),
+                })
                 .collect(),
             failed: one.result.as_ref().err().cloned(),
         }

@@ -5,7 +5,7 @@
 
 mod support;
 
-use busbw_tune::{Call, Objective, Outcome, Point, Search, Trial};
+use busbw_tune::{Call, Finished, Objective, Outcome, Point, Search, Trial};
 use proptest::prelude::*;
 use support::{
     landscape::{Kind, Landscape, SIZES, calls},
@@ -59,33 +59,58 @@ fn a_search_by_call_resumes_and_has_a_choice_for_each_call() {
 fn what_is_declined_for_one_call_stays_a_candidate_for_the_others() {
     let all = calls();
     let (declining, others) = all.split_first().unwrap();
-    let end = |declines: bool| {
-        let mut landscape = Landscape::draw(5, Kind::Common);
+    let end = |declines: bool, is_backwards: bool| {
+        let landscape = Landscape::draw(5, Kind::Common);
         let mut search = run::search(&landscape, Objective::PerCall(calls()), TRIALS, 5);
-        while let Some(trial) = search.pending().first().cloned() {
-            let (mut outcome, took_s) = landscape.launch(&trial);
-            if let Outcome::Measured(times) = &mut outcome
-                && declines
-                && !trial.environment.is_empty()
-            {
-                times.retain(|one| one.call != *declining);
+        while !search.pending().is_empty() {
+            let mut batch = search.pending().to_vec();
+            if is_backwards && !batch[0].fresh {
+                batch.reverse();
             }
-            search.report(trial.id, outcome, took_s).unwrap();
+            for trial in batch {
+                if !search.pending().contains(&trial) {
+                    continue;
+                }
+                let mut machine = Landscape::draw(5, Kind::Common);
+                machine.reseed(trial.id);
+                let (mut outcome, took_s) = machine.launch(&trial);
+                if let Outcome::Measured(times) = &mut outcome
+                    && declines
+                    && !trial.environment.is_empty()
+                {
+                    times.retain(|one| one.call != *declining);
+                    let (times, declined) = (times.clone(), vec![declining.clone()]);
+                    outcome = Outcome::InPart { times, declined };
+                }
+                search.report(trial.id, outcome, took_s).unwrap();
+            }
         }
-        search.outcome().unwrap()
+        search
     };
+    let report = |search: &Search| search.outcome().unwrap();
     let has_choice = |report: &busbw_tune::Report, call: &Call| {
         report.choices.iter().any(|one| one.call == *call && one.compared.is_some())
     };
-    assert!(has_choice(&end(false), declining));
-    let report = end(true);
+    assert!(has_choice(&report(&end(false, false)), declining));
+    let search = end(true, false);
+    assert!(search == end(true, true), "the order of reports changes nothing");
+    let default = |one: &&Finished| one.trial.environment.is_empty();
+    let known: Vec<f64> =
+        search.history().iter().filter(default).filter_map(|one| one.seconds(declining)).collect();
+    let filled = search.history().iter().filter(|one| !one.declined.is_empty());
+    assert!(filled.clone().count() > 20);
+    assert!(filled.into_iter().all(|one| known.contains(&one.seconds(declining).unwrap())));
+    let report = report(&search);
     assert!(!has_choice(&report, declining));
     assert!(others.iter().all(|call| has_choice(&report, call)), "{:?}", report.choices);
-    // Where one environment is looked for, each call must be measured.
-    let landscape = Landscape::draw(5, Kind::Common);
-    let mut search = run::search(&landscape, Objective::AllCalls(calls()), TRIALS, 5);
-    let first = search.pending()[0].id;
-    assert!(search.report(first, Outcome::Measured(Vec::new()), 1.0).is_err());
+    // Of the defaults, and where one environment is looked for, each call must be measured.
+    for objective in [Objective::PerCall(calls()), Objective::AllCalls(calls())] {
+        let landscape = Landscape::draw(5, Kind::Common);
+        let mut search = run::search(&landscape, objective, TRIALS, 5);
+        let first = search.pending()[0].id;
+        let nothing = Outcome::InPart { times: Vec::new(), declined: calls() };
+        assert!(search.report(first, nothing, 1.0).is_err());
+    }
 }
 
 #[test]

@@ -141,6 +141,24 @@ fn a_search_recommends_it_too_in_forms_that_can_be_pasted() {
     }
 }
 
+/// Of calls the variables of launches of their own: the fake backend has neither a configuration of calls nor a tuner.
+#[test]
+fn a_search_by_call_finds_the_protocol_that_helps() {
+    let landscape = r#"{
+      "seed": 3, "launch_noise": 0.01, "batch_noise": 0.02,
+      "variables": {"NCCL_PROTO": {"LL": -0.3, "Simple": 0.1}}
+    }"#;
+    let bed = Bed::new(landscape);
+    let line =
+        "tune --search all_reduce --backend fake -g 2 -T 1 --time 60s --yes -b 1M -e 1M --json";
+    let tuned = json(&bed.run(line));
+    assert_eq!(environment(&tuned), Vec::<String>::new());
+    let choice = &tuned["by_call"]["choices"][0];
+    let algorithm = choice["environment"][0]["value"].as_str().unwrap_or_default();
+    assert!(algorithm.ends_with("_LL"), "{choice}");
+    assert!(choice["compared"]["gain"].as_f64().unwrap() > 0.2, "{choice}");
+}
+
 #[test]
 fn nothing_is_recommended_where_nothing_helps() {
     let bed = Bed::new(FLAT);

@@ -23,7 +23,10 @@ use busbw_tune::{
     tuned::Part,
 };
 
-use super::{BATCHES, basis::Basis, here, interfaces, job::Job, state::State, trial, tuner_file};
+use super::{
+    BATCHES, basis::Basis, by_call::Way, here, interfaces, job::Job, state::State, trial,
+    tuner_file,
+};
 use crate::{
     options::TuneArguments,
     sweep::{self, say},
@@ -31,8 +34,8 @@ use crate::{
 
 /// The shares of the time that the search for an environment has, and the one by call, where there are both; the comparison of
 /// the tuner's file has the rest.
-const ENVIRONMENT_SHARE: f64 = 0.5;
-const BY_CALL_SHARE: f64 = 0.3;
+pub(super) const ENVIRONMENT_SHARE: f64 = 0.5;
+pub(super) const BY_CALL_SHARE: f64 = 0.3;
 /// The values that the user lists, by name.
 type Listed = BTreeMap<String, Vec<Option<String>>>;
 /// nccl-tests' variable that splits ranks into communicators.
@@ -61,6 +64,7 @@ pub(super) fn begin(
     let calls = trial::calls(&records);
     let present = here::present(job.net());
     let basis = Basis::of(&records, &here, &present);
+    let way = Way::of(&records, here.nccl, job.is_amd());
     let mut parts = parts(job, &records, &here)?;
     let looked = interfaces::look(job, &here, &records)?;
     let mut before = wrong(records);
@@ -94,12 +98,12 @@ pub(super) fn begin(
     if by_call {
         let names: Vec<&str> = calls.iter().map(|call| call.operation.as_str()).collect();
         let is_offered = |algorithm: &str| tuner_file::is_offered(algorithm, &names);
-        let space =
-            catalogue::by_call(&here, is_offered).map_err(|error| usage(error.to_string()))?;
+        let space = catalogue::by_call(&here, is_offered, |algorithm| way.sets_channels(algorithm))
+            .map_err(|error| usage(error.to_string()))?;
         let search =
             Search::new(space, settings(Objective::PerCall(calls), Strategy::Races, BY_CALL_SHARE))
                 .map_err(|error| usage(error.to_string()))?;
-        state.by_call = Some(search);
+        (state.by_call, state.way) = (Some(search), Some(way));
     }
     (state.parts, state.before, state.nodes) = (parts, before, nodes);
     state.basis = Some(basis);

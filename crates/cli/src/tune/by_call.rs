@@ -4,15 +4,19 @@
 use std::ffi::OsString;
 
 use busbw_core::{
+    Benchmark,
     environment::{TUNER, TUNER_BEFORE},
     nccl_version::Version,
-    plan::{AUTO, Variant},
+    plan::{AUTO, CONFIGURABLE, Variant},
+    record::Folded,
 };
+use busbw_library_logs::nccl::{NcclFacts, PluginState};
 use busbw_runner::backend::nccl::tuner::NCCL_TUNER_PLUGIN;
 use busbw_tune::{
-    Assignment, Call, Trial,
+    Assignment, Trial,
     catalogue::{ALGORITHM, CHANNELS},
 };
+use serde::{Deserialize, Serialize};
 
 use super::tuner_file;
 
@@ -24,7 +28,8 @@ const TUNER_TOLD_SINCE: Version = Version::new(2, 22, 3);
 const MAX_TOGETHER: usize = 8;
 
 /// How a call is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Way {
     /// By its own configuration.
     Configuration,
@@ -35,48 +40,67 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// That of these calls under this NCCL.
-    pub(super) fn of(nccl: Option<&str>, calls: &[Call]) -> Way {
-        let is_set = |names: &[&str]| names.iter().any(|name| std::env::var_os(name).is_some());
-        let Some(nccl) = nccl.and_then(|text| text.parse::<Version>().ok()) else {
+    /// That of what these records of a launch in the user's own environment have measured.
+    pub(super) fn of(records: &[Folded], nccl: Option<Version>, is_amd: bool) -> Way {
+        let plans = || records.iter().map(|one| &one.run.plan);
+        let Some(nccl) = nccl.filter(|_| plans().all(|plan| plan.backend.name() == "nccl")) else {
             return Way::Environment;
         };
+        // The job's own tuner chooses by default: busbw's would take its place there, too. Where the user captures NCCL's log,
+        // nothing says whether there is one.
+        let has_tuner = is_set(&[NCCL_TUNER_PLUGIN, TUNER, TUNER_BEFORE])
+            || records
+                .iter()
+                .any(|one| one.library.is_empty() || one.library.iter().any(has_tuner));
+        let benchmarks: Vec<Benchmark> = plans().map(|plan| plan.benchmark).collect();
+        Way::under(nccl, &benchmarks, !is_amd && !has_tuner)
+    }
+
+    fn under(nccl: Version, benchmarks: &[Benchmark], is_tuner_free: bool) -> Way {
         // NCCL 2.32.3 ignores what a call asks for where one of these is set, and a tuner finds its pair at -1.
-        if is_set(&["NCCL_ALGO", "NCCL_PROTO"]) {
+        if is_set(&["NCCL_ALGO", "NCCL_PROTO"]) || !all_take_one(benchmarks) {
             return Way::Environment;
         }
-        if nccl >= CONFIGURED_SINCE {
-            return Way::Configuration;
+        let is_asked = benchmarks.iter().any(|one| tuner_file::collective(one.name()).is_some());
+        match nccl {
+            nccl if nccl >= CONFIGURED_SINCE => Way::Configuration,
+            nccl if nccl >= TUNER_TOLD_SINCE && is_tuner_free && is_asked => Way::Tuner,
+            _ => Way::Environment,
         }
-        let is_asked = calls.iter().any(|call| tuner_file::collective(&call.operation).is_some());
-        let is_free = !is_set(&[NCCL_TUNER_PLUGIN, TUNER, TUNER_BEFORE]);
-        match nccl >= TUNER_TOLD_SINCE && is_asked && is_free {
-            true => Way::Tuner,
+    }
+
+    /// That of a tuning which an earlier busbw began.
+    pub(super) fn before_it_was_kept(nccl: Option<&str>) -> Way {
+        let nccl = nccl.and_then(|text| text.parse::<Version>().ok());
+        let is_free = !is_set(&["NCCL_ALGO", "NCCL_PROTO"]);
+        match is_free && nccl.is_some_and(|nccl| nccl >= CONFIGURED_SINCE) {
+            true => Way::Configuration,
             false => Way::Environment,
         }
     }
 
-    /// Whether calls can be told this way to use it. A tuner gives channels to Ring and Tree alone.
-    fn tells(self, chosen: &Chosen) -> bool {
-        let is_ring_or_tree =
-            |name: &str| ["RING_", "TREE_"].iter().any(|one| name.starts_with(one));
-        match self {
-            Way::Configuration => true,
-            Way::Tuner => {
-                chosen.channels.is_none()
-                    || chosen.algorithm.as_deref().is_some_and(is_ring_or_tree)
-            }
-            Way::Environment => false,
-        }
+    /// Whether it can set channels of this algorithm, such as `RING_SIMPLE`. A tuner sets those of Ring and Tree alone.
+    pub(super) fn sets_channels(self, algorithm: &str) -> bool {
+        self != Way::Tuner || ["RING_", "TREE_"].iter().any(|one| algorithm.starts_with(one))
     }
+}
 
-    /// This way, or the environment where it cannot tell calls to use it.
-    pub(super) fn or_environment(self, trial: &Trial) -> Way {
-        match self.tells(&Chosen::of(&trial.environment)) {
-            true => self,
-            false => Way::Environment,
-        }
-    }
+fn is_set(names: &[&str]) -> bool {
+    names.iter().any(|name| std::env::var_os(name).is_some())
+}
+
+/// Whether a variant can be asked of each of them.
+fn all_take_one(benchmarks: &[Benchmark]) -> bool {
+    benchmarks.iter().all(|benchmark| match benchmark {
+        Benchmark::Collective(collective) => CONFIGURABLE.contains(collective),
+        Benchmark::Messages(_) | Benchmark::Pairs | Benchmark::Replay => false,
+    })
+}
+
+/// Whether NCCL has loaded a tuner.
+fn has_tuner(facts: &NcclFacts) -> bool {
+    let is_there = |state: PluginState| state >= PluginState::Loaded;
+    facts.plugins.iter().any(|one| one.what.kind == "tuner" && is_there(one.what.state))
 }
 
 /// What a call uses.
@@ -165,14 +189,13 @@ pub(super) fn together(pending: &[Trial], way: Way) -> Vec<Trial> {
     let Some(first) = pending.first() else { return Vec::new() };
     let channels = Chosen::of(&first.environment).channels;
     let mut all: Vec<Trial> = vec![first.clone()];
-    if first.fresh || way.or_environment(first) == Way::Environment {
+    if first.fresh || way == Way::Environment {
         return all;
     }
     for trial in pending.iter().skip(1).take_while(|trial| !trial.fresh) {
         let chosen = Chosen::of(&trial.environment);
         let is_new = all.iter().all(|one| Chosen::of(&one.environment) != chosen);
-        let fits = chosen.channels == channels && way.tells(&chosen);
-        if fits && is_new && all.len() < MAX_TOGETHER {
+        if chosen.channels == channels && is_new && all.len() < MAX_TOGETHER {
             all.push(trial.clone());
         }
     }
@@ -181,6 +204,7 @@ pub(super) fn together(pending: &[Trial], way: Way) -> Vec<Trial> {
 
 #[cfg(test)]
 mod tests {
+    use busbw_core::Collective;
     use busbw_tune::Purpose;
 
     use super::*;
@@ -225,41 +249,43 @@ mod tests {
     }
 
     #[test]
-    fn a_tuner_gives_channels_to_ring_and_tree_alone() {
-        let pending = [
-            trial(0, Some("RING_LL"), Some("4"), false),
-            trial(1, Some("NVLS_SIMPLE"), Some("4"), false),
-            trial(2, Some("TREE_LL"), Some("4"), false),
-        ];
-        let of = |way: Way| {
-            let ids = |all: Vec<Trial>| -> Vec<u64> { all.into_iter().map(|one| one.id).collect() };
-            (ids(together(&pending, way)), ids(together(&pending[1..], way)))
-        };
-        assert_eq!(of(Way::Configuration), (vec![0, 1, 2], vec![1, 2]));
-        assert_eq!(of(Way::Tuner), (vec![0, 2], vec![1]));
-        assert_eq!(Way::Tuner.or_environment(&pending[1]), Way::Environment);
-        let ring = Chosen::of(&pending[0].environment);
-        assert_eq!(
-            options(std::slice::from_ref(&ring), Way::Tuner),
-            ["--algorithm", "RING_LL", "--max-ctas", "4"]
-        );
+    fn a_tuner_gives_the_most_channels_and_those_of_ring_and_tree_alone() {
+        let ring = Chosen::of(&trial(0, Some("RING_LL"), Some("4"), false).environment);
+        let words = |way: Way| options(std::slice::from_ref(&ring), way);
+        assert_eq!(words(Way::Tuner), ["--algorithm", "RING_LL", "--max-ctas", "4"]);
         let both = ["--algorithm", "RING_LL", "--min-ctas", "4", "--max-ctas", "4"];
-        assert_eq!(options(&[ring], Way::Configuration), both);
+        assert_eq!(words(Way::Configuration), both);
+        let sets =
+            |way: Way| ["RING_LL", "TREE_SIMPLE", "NVLS_SIMPLE"].map(|one| way.sets_channels(one));
+        assert_eq!(sets(Way::Tuner), [true, true, false]);
+        assert_eq!([sets(Way::Configuration), sets(Way::Environment)], [[true; 3]; 2]);
     }
 
     #[test]
-    fn the_way_follows_from_the_release_and_the_calls() {
-        let call = |operation: &str| Call { operation: operation.to_owned(), size: 8 };
-        let tuned = [call("all_reduce"), call("all_gather")];
-        let of = |nccl: &str| Way::of(Some(nccl), &tuned);
+    fn the_way_follows_from_the_release_and_what_is_measured() {
+        use Collective::{AllGather, AllReduce, AllToAll, SendRecv};
+        let under = |nccl: &str, collectives: &[Collective], is_tuner_free: bool| {
+            let all: Vec<Benchmark> =
+                collectives.iter().copied().map(Benchmark::Collective).collect();
+            Way::under(nccl.parse().unwrap(), &all, is_tuner_free)
+        };
+        let both = [AllReduce, AllGather];
+        let ways = [Way::Configuration, Way::Tuner, Way::Environment];
+        assert_eq!(["2.32.3", "2.28.9", "2.21.5"].map(|nccl| under(nccl, &both, true)), ways);
+        assert_eq!(under("2.28.9", &both, false), Way::Environment);
+        assert_eq!(under("2.28.9", &[AllToAll], true), Way::Environment);
+        assert_eq!(under("2.28.9", &[AllToAll, AllReduce], true), Way::Tuner);
+        assert_eq!(under("2.32.3", &[AllToAll], false), Way::Configuration);
+        let mixed = [SendRecv, AllReduce];
         assert_eq!(
-            [of("2.32.3"), of("2.28.9"), of("2.21.5")],
-            [Way::Configuration, Way::Tuner, Way::Environment]
+            ["2.32.3", "2.28.9"].map(|nccl| under(nccl, &mixed, true)),
+            [Way::Environment; 2]
         );
-        assert_eq!(Way::of(Some("2.28.9"), &[call("alltoall")]), Way::Environment);
-        assert_eq!(Way::of(Some("2.28.9"), &[call("alltoall"), call("all_reduce")]), Way::Tuner);
-        assert_eq!(Way::of(Some("2.32.3"), &[call("alltoall")]), Way::Configuration);
-        assert_eq!(Way::of(None, &tuned), Way::Environment);
+        let facts = busbw_library_logs::nccl::parse;
+        assert!(has_tuner(&facts("vm:1:2 [0] NCCL INFO TUNER/Plugin: Using nccl_ofi_tuner (v3)")));
+        assert!(!has_tuner(&facts(
+            "vm:1:2 [0] NCCL INFO TUNER/Plugin: Could not find: libnccl-tuner.so"
+        )));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use busbw_tuner_file::TunerFile;
 
 use super::{
     BATCHES,
+    begin::{BY_CALL_SHARE, ENVIRONMENT_SHARE},
     by_call::{self, Chosen, Way},
     job::Job,
     progress::Progress,
@@ -72,6 +73,9 @@ pub(super) fn conduct(
 ) -> Result<()> {
     let file = path.with_extension("csv");
     for which in [Which::Environment, Which::ByCall, Which::WithFile] {
+        if which == Which::ByCall {
+            hand_on_time(arguments, state);
+        }
         if which == Which::WithFile && state.with_file.is_none() {
             choose_by_call(arguments, state, job, &file)?;
         }
@@ -83,6 +87,16 @@ pub(super) fn conduct(
     settle_file(state, &file)?;
     state.remains = remains(state, job)?;
     Ok(())
+}
+
+/// Gives the search by call what the one before it has left of its time.
+fn hand_on_time(arguments: &TuneArguments, state: &mut State) {
+    let used: f64 = state.search.history().iter().map(|one| one.took_s).sum();
+    let Some(by_call) = state.by_call.as_mut().filter(|search| search.history().is_empty()) else {
+        return;
+    };
+    let left = (ENVIRONMENT_SHARE + BY_CALL_SHARE) * arguments.seconds() - used;
+    by_call.allow(left.max(BY_CALL_SHARE * arguments.seconds()));
 }
 
 /// Writes the tuner's file of what is best by call, and begins its comparison, where there is any.
@@ -176,11 +190,11 @@ fn told(
 
 fn run_to_end(state: &mut State, job: &mut Job<'_>, path: &Path, which: Which) -> Result<()> {
     let environment = recommended(state);
-    let way = match (which, &state.by_call) {
-        (Which::ByCall, Some(search)) => {
-            Way::of(state.nccl.as_deref(), &search.settings().objective.calls())
+    let way = match which {
+        Which::ByCall => {
+            state.way.unwrap_or_else(|| Way::before_it_was_kept(state.nccl.as_deref()))
         }
-        _ => Way::Environment,
+        Which::Environment | Which::WithFile => Way::Environment,
     };
     let file = path.with_extension("csv");
     let left = which.search(state).and_then(|search| left_s(search));
@@ -190,7 +204,6 @@ fn run_to_end(state: &mut State, job: &mut Job<'_>, path: &Path, which: Which) -
     while let Some(search) = which.search(state) {
         let Some(first) = search.pending().first().cloned() else { break };
         progress.begins(&first, search);
-        let way = way.or_environment(&first);
         let trials = match alone == 0 {
             true => by_call::together(search.pending(), way),
             false => vec![first],

@@ -126,6 +126,11 @@ impl<'a> Job<'a> {
         self.benches[0].prepared.plan()
     }
 
+    /// Whether its GPUs are AMD's.
+    pub(super) fn is_amd(&self) -> bool {
+        self.benches[0].prepared.gpus().is_some_and(|gpus| gpus.libraries.amd)
+    }
+
     /// The net plugin that the user's words name.
     pub(super) fn net(&self) -> Option<&str> {
         self.benches[0].prepared.net()

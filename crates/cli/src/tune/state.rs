@@ -17,7 +17,7 @@ use busbw_tune::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::basis::Basis;
+use super::{basis::Basis, by_call::Way};
 use crate::options::TuneArguments;
 
 /// The file's name in a folder of the user's.
@@ -45,6 +45,9 @@ pub(super) struct State {
     pub(super) search: Search,
     /// The search for the best of each call within that environment.
     pub(super) by_call: Option<Search>,
+    /// How its calls are told; absent in files of earlier versions.
+    #[serde(default)]
+    pub(super) way: Option<Way>,
     /// The file of what is best by call.
     pub(super) tuner_file: String,
     /// The comparison of environment and file with the defaults.
@@ -78,6 +81,7 @@ impl State {
             rungs_left_out: Vec::new(),
             search,
             by_call: None,
+            way: None,
             tuner_file: String::new(),
             with_file: None,
             file_settings: Vec::new(),

@@ -32,11 +32,17 @@ pub(super) fn outcome(launched: &Launched, variant: Option<&Variant>, calls: &[C
             if let Some(text) = rows.iter().find_map(|row| not_as_asked(row)) {
                 return refused(text);
             }
+            let is_default = variant.is_none_or(|variant| *variant == Variant::default());
             let measured: Vec<CallTimes> = rows.iter().filter_map(|row| times(row)).collect();
             // Of several collectives NCCL declines most algorithms for some: those calls stay as they are.
             match rows.iter().find_map(|row| row.waived.clone()) {
-                Some(why) if variant.is_none() || measured.is_empty() => refused(why),
-                _ => Outcome::Measured(measured),
+                Some(why) if is_default || measured.is_empty() => refused(why),
+                Some(_) => {
+                    let declined = rows.iter().filter(|row| row.waived.is_some());
+                    let declined = declined.map(|row| call(row)).collect();
+                    Outcome::InPart { times: measured, declined }
+                }
+                None => Outcome::Measured(measured),
             }
         }
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::alltoall;
 use super::groups::{self, Group};
+use super::hypercube;
 use super::job::Job;
 use super::question::{Question, Unanswerable};
 use super::wave::{self, Place, Wave, Way};
@@ -94,6 +95,9 @@ impl Question {
                 continue;
             }
             let groups = self.groups(&shape, &job, at);
+            if self.collective == Collective::HyperCube {
+                hypercube::check(&dimension.name, self.placement, &groups)?;
+            }
             let gpus = self.fabric.machine.node.gpus;
             let hosts = |group: &Group| group.members.iter().map(|one| one.hosts(gpus)).sum();
             let hosts = groups.iter().map(hosts).max().unwrap_or(0);
@@ -129,6 +133,7 @@ impl Question {
                 | Collective::SendRecv
                 | Collective::Gather
                 | Collective::Scatter
+                | Collective::HyperCube
         );
         if !modelled {
             return Err(Unanswerable::Collective(self.collective.name()));
@@ -260,6 +265,13 @@ impl Asked<'_> {
             }
             Way::Tree | Way::NvlsTree => 2.0 * log * beyond(farthest),
             Way::Pat => log * beyond(farthest),
+            Way::Direct if self.question.collective == Collective::HyperCube => {
+                let turn = |(at, host): (usize, &usize), step: u32| {
+                    hosts.get(at ^ (1 << step)).map_or(0, |peer| self.shape.turn(*host, *peer))
+                };
+                let step = |step: u32| hosts.iter().enumerate().map(|one| turn(one, step)).max();
+                (0..hosts.len().ilog2()).filter_map(step).map(beyond).sum()
+            }
             Way::Direct => beyond(farthest),
         }
     }

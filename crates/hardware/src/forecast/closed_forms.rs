@@ -265,6 +265,30 @@ fn sendrecv_is_held_by_one_nic() {
     }
 }
 
+/// hypercube: chunks of S/n, 1, 2 and 4 of them within a host of eight, 8, 16 … to other hosts by each GPU's own NIC; at 2:1 a step
+/// between leaves has half of that.
+#[test]
+fn a_hypercubes_steps_follow_one_another() {
+    let by_hand = |hosts: usize, leaf: usize, slow: f64| {
+        let n = 8.0 * hosts as f64;
+        let steps = (0..hosts.ilog2()).map(|step| {
+            let rate = if 1 << step < leaf { NIC } else { NIC / slow };
+            8.0 * f64::from(1 << step) / n / rate
+        });
+        7.0 / n / INSIDE + steps.sum::<f64>()
+    };
+    for (ports, ratio) in [(64, 1.0), (24, 2.0)] {
+        let fabric = fabric(64, true, ports, ratio, 2);
+        let shape = Shape::of(&fabric).expect("built");
+        for hosts in [1, 2, 4, 16, 64] {
+            let collective = Collective::HyperCube;
+            let wave = bytes_us(&fabric, Placement::Packed, collective, Way::Direct, 8 * hosts);
+            let expected = by_hand(hosts, shape.hosts_per_block, ratio) / BYTES_PER_US;
+            near(wave, expected, &format!("{hosts} hosts, {ratio}:1"));
+        }
+    }
+}
+
 /// Every byte that is sent arrives once: the flows of a way carry what the closed forms say.
 #[test]
 fn an_empty_wave_takes_nothing() {

@@ -58,9 +58,18 @@ pub enum Unanswerable {
     /// A collective that is not modelled.
     #[error(
         "{0} is not modelled on fabrics; all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, alltoallv, \
-         sendrecv, gather and scatter are"
+         sendrecv, gather, scatter and hypercube are"
     )]
     Collective(&'static str),
+    /// A hypercube among these ranks.
+    #[error("no forecast of hypercube: {0}")]
+    HyperCube(String),
+    /// Failures are counted for collectives whose bytes are all on their way at once.
+    #[error(
+        "how many may fail is not counted for {0}, whose steps follow one another over other links: ask what one failure costs, \
+         without --target"
+    )]
+    Steps(&'static str),
     /// The GPUs' links within a host are not known.
     #[error("the machine's file does not say enough: {0}")]
     Machine(String),

@@ -11,6 +11,7 @@ mod drawn;
 mod exact;
 mod parts;
 
+use busbw_core::Collective;
 use serde::Serialize;
 
 use super::question::{Question, Unanswerable};
@@ -139,6 +140,9 @@ impl Question {
     pub fn tolerance(&self, failure: &Failure, target: Target) -> Result<Tolerance, Unanswerable> {
         if let Some(uniform) = self.uniform() {
             return uniform.tolerance(failure, target);
+        }
+        if self.collective == Collective::HyperCube {
+            return Err(Unanswerable::Steps(self.collective.name()));
         }
         let (shape, job, inside) = self.checked()?;
         let affected = Affected::of(self, &shape, &job, inside, failure, target)?;

@@ -5,6 +5,7 @@ use busbw_core::Collective;
 
 use super::alltoall::{self, Each};
 use super::groups::{self, Group};
+use super::hypercube;
 use super::loads::Loads;
 use super::pipelines;
 use super::rooted;
@@ -22,7 +23,7 @@ pub enum Way {
     NvlsTree,
     /// Exchanges at distances that double (PAT), one rank a host.
     Pat,
-    /// Every pair by itself, each rank to the next, or each with a root.
+    /// Every pair by itself, each rank to the next, each with a root, or with ranks ever further away.
     Direct,
 }
 
@@ -135,6 +136,7 @@ impl Wave {
     pub fn of(place: &Place<'_>, collective: Collective, way: Way, groups: &[Group]) -> Wave {
         let end = match way {
             Way::Direct if collective == Collective::AllToAll => of_alltoall(place, groups),
+            Way::Direct if collective == Collective::HyperCube => in_steps(place, groups),
             _ => flows(place, collective, way, groups, SIZE_BYTES)
                 .map(|flows| of_flows(place, &flows)),
         };
@@ -170,6 +172,21 @@ fn of_alltoall(place: &Place<'_>, groups: &[Group]) -> Option<End> {
     let mut flows = Vec::with_capacity(bounds.flows());
     exchange(place, groups, SIZE_BYTES, &mut |bytes, path| flows.push(kept(bytes, path)))?;
     Some(simulated(place, &flows))
+}
+
+/// Steps of a hypercube, each after the one before. The one that takes longest says what holds it back.
+fn in_steps(place: &Place<'_>, groups: &[Group]) -> Option<End> {
+    let mut all = End { least_us: 0.0, most_us: 0.0, held_by: None };
+    let mut longest_us = 0.0;
+    for step in 0..hypercube::steps(groups) {
+        let end = of_flows(place, &hypercube::step(place, groups, SIZE_BYTES, step)?);
+        all.least_us += end.least_us;
+        all.most_us += end.most_us;
+        if end.least_us > longest_us {
+            (longest_us, all.held_by) = (end.least_us, end.held_by);
+        }
+    }
+    Some(all)
 }
 
 fn of_flows(place: &Place<'_>, flows: &[Flow]) -> End {

@@ -297,8 +297,14 @@ impl Question<'_> {
     /// An algorithm of which NCCL's model says nothing.
     fn untuned(&self, algorithm: Algorithm) -> Chosen {
         let islands = self.placement.nodes / self.placement.nodes_joined(self.machine).max(1);
+        let doublings = |count: usize| (count.max(1) as f64).log2();
+        // A hypercube's steps are launches, one after the other.
+        let launches = match self.collective {
+            Collective::HyperCube => doublings(self.placement.ranks()),
+            _ => 1.0,
+        };
         // A hop more for each doubling of islands, as in NCCL's trees.
-        let latency_us = DIRECT_LATENCY_US * (1.0 + (islands.max(1) as f64).log2());
+        let latency_us = DIRECT_LATENCY_US * (launches + doublings(islands));
         Chosen { algorithm, protocol: None, latency_us, share_of_simple: 1.0 }
     }
 

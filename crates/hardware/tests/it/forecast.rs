@@ -3,7 +3,7 @@
 
 use busbw_core::Collective;
 use busbw_hardware::fabric::{Fabric, Routing, ready};
-use busbw_hardware::forecast::{Answer, Placement, Prediction, Question, Unanswerable};
+use busbw_hardware::forecast::{Answer, Placement, Prediction, Question, Target, Unanswerable};
 use busbw_hardware::limits::RankPlacement;
 use busbw_hardware::machine::Machine;
 use busbw_hardware::prediction;
@@ -226,10 +226,23 @@ fn questions_without_an_answer() {
     for gpus in [0, 1, 2049] {
         assert_eq!(refused(all_reduce(gpus)), Unanswerable::Gpus { asked: gpus, there: 2048 });
     }
-    assert!(matches!(
-        refused(ask(&fabric, Collective::HyperCube, 64)),
-        Unanswerable::Collective("hypercube")
-    ));
+    let hypercube = |gpus| ask(&fabric, Collective::HyperCube, gpus);
+    assert!(hypercube(64).answer().is_ok());
+    let by_rail = Question { placement: Placement::ByRail, ..hypercube(64) };
+    let odd = Question { job: "tp8,dp3".parse().unwrap(), ..hypercube(24) };
+    for (question, said) in [
+        (hypercube(9), "it needs a power of two of ranks, and all has 9"),
+        (odd, "and dp has 3"),
+        (by_rail, "numbered host by host"),
+    ] {
+        let text = refused(question).to_string();
+        assert!(text.contains(said), "{text}");
+    }
+    let racks = ready::ready("nvl72").unwrap();
+    let uneven = ask(&racks, Collective::HyperCube, 128);
+    assert!(refused(uneven).to_string().contains("unevenly"));
+    let counted = hypercube(64).tolerance(&"link:leaf".parse().unwrap(), Target::Share(0.9));
+    assert!(matches!(counted.unwrap_err(), Unanswerable::Steps("hypercube")));
     let job = Question { job: "tp8,dp3".parse().unwrap(), ..all_reduce(64) };
     assert!(refused(job).to_string().contains("24 ranks do not divide 64 GPUs; 48 would do"));
     for (failure, said) in [

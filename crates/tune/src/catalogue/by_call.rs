@@ -24,11 +24,16 @@ const ALGORITHMS: [(&str, Version, bool); 6] = [
 /// Numbers of channels.
 const NUMBERS: [&str; 6] = ["1", "2", "4", "8", "16", "32"];
 
-/// The space of what is chosen by call, of algorithms that are offered for one of the job's collectives.
+/// The space of what is chosen by call, of algorithms that are offered for one of the job's collectives; channels are chosen for those
+/// that `have_channels`.
 ///
 /// # Errors
 /// NCCL does not run here, or has none of them.
-pub fn by_call(here: &Here, is_offered: impl Fn(&str) -> bool) -> Result<Space, SpaceError> {
+pub fn by_call(
+    here: &Here,
+    is_offered: impl Fn(&str) -> bool,
+    have_channels: impl Fn(&str) -> bool,
+) -> Result<Space, SpaceError> {
     let Some(nccl) = here.nccl else { return Err(SpaceError::Empty) };
     let known = ALGORITHMS.iter().filter(|(name, since, switches)| {
         *since <= nccl && (!switches || here.nvlink) && is_offered(name)
@@ -45,7 +50,8 @@ pub fn by_call(here: &Here, is_offered: impl Fn(&str) -> bool) -> Result<Space, 
     };
     let algorithms: Vec<&str> = known.map(|(name, ..)| *name).collect();
     // A tuner's line names an algorithm: channels alone cannot be chosen by it.
-    let named = Need { variable: 0, levels: (1..=algorithms.len()).collect() };
+    let levels = (1..).zip(&algorithms).filter(|(_, name)| have_channels(name));
+    let named = Need { variable: 0, levels: levels.map(|(level, _)| level).collect() };
     Space::new(vec![
         variable(ALGORITHM, algorithms, false, Vec::new()),
         variable(CHANNELS, NUMBERS.to_vec(), true, vec![named]),
@@ -59,7 +65,7 @@ mod tests {
     #[test]
     fn ll128_is_never_asked_for_and_switches_are_needed_for_theirs() {
         let values = |here: &Here| -> Vec<String> {
-            let space = by_call(here, |_| true).unwrap();
+            let space = by_call(here, |_| true, |_| true).unwrap();
             space.variables()[0].values.iter().flatten().cloned().collect()
         };
         let plain = Here { nccl: Some(Version::new(2, 28, 9)), ..Here::default() };
@@ -69,6 +75,15 @@ mod tests {
         assert!(values(&switches).iter().all(|value| !value.contains("LL128")));
         let old = Here { nccl: Some(Version::new(2, 17, 1)), ..switches };
         assert!(!values(&old).contains(&"NVLSTREE_SIMPLE".to_owned()));
-        assert_eq!(by_call(&Here::default(), |_| true), Err(SpaceError::Empty));
+        let none = by_call(&Here::default(), |_| true, |_| true);
+        assert_eq!(none, Err(SpaceError::Empty));
+    }
+
+    #[test]
+    fn channels_are_chosen_for_some_algorithms() {
+        let here = Here { nccl: Some(Version::new(2, 28, 9)), nvlink: true, ..Here::default() };
+        let space = by_call(&here, |_| true, |name| name.starts_with("RING_")).unwrap();
+        let needs = &space.variables()[1].needs;
+        assert_eq!(needs[0].levels, [1, 2], "{needs:?}");
     }
 }
