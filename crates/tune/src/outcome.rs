@@ -9,7 +9,7 @@ use crate::{
     compared::Compared,
     failures::{Disqualified, Suspected, disqualified, suspected},
     objective::Goal,
-    search::{Climbed, End, Final, Role, Search},
+    search::{Climbed, End, Final, LEAST_TRIALS, Role, Search},
     space::Assignment,
 };
 
@@ -143,6 +143,11 @@ impl Report {
     #[must_use]
     pub fn sentence(&self) -> String {
         match (self.advice, &self.best) {
+            (Advice::Undecided, _) if self.within == 0.0 && self.rungs_unreached.is_empty() => {
+                format!(
+                    "nothing was tried: a search takes {LEAST_TRIALS} launches, the final comparison included, and its time or their number does not suffice"
+                )
+            }
             (Advice::Undecided, _) if self.within == 0.0 => {
                 "nothing was tried: the time or the number of launches is too small for it"
                     .to_owned()

@@ -39,6 +39,10 @@ const FIRST_BASELINES: usize = 3;
 const BASELINE_FAILURES: usize = 2;
 /// Trials drawn at random that are asked for at once, the baseline among them.
 const EXPLORE_BATCH: usize = 8;
+/// Trials of the shortest search: the first baselines, one batch drawn at random, and the final comparison.
+pub(crate) const LEAST_TRIALS: usize = FIRST_BASELINES + LEAST_TO_EXPLORE;
+/// Of these, what must be left when the first batch is drawn.
+const LEAST_TO_EXPLORE: usize = 2 * finals::MIN_LAUNCHES + EXPLORE_BATCH;
 /// The share of trials that are drawn at random.
 const EXPLORE_SHARE: f64 = 0.16;
 /// The probability with which a variable keeps its default in a random environment.
@@ -431,7 +435,7 @@ impl Search {
         let all = self.settings.budget.trials.min(self.history.len() + self.trials_left());
         let wanted = ((all as f64 * EXPLORE_SHARE) as usize).max(EXPLORE_BATCH - 1);
         let wanted = wanted.saturating_sub(explored).min(EXPLORE_BATCH - 1);
-        if wanted == 0 || self.trials_left() < 2 * finals::MIN_LAUNCHES + EXPLORE_BATCH {
+        if wanted == 0 || self.trials_left() < LEAST_TO_EXPLORE {
             self.next_race();
             return;
         }
