@@ -56,10 +56,8 @@ fn lanes(
     size: f64,
 ) -> Vec<(u16, u16, f64)> {
     let each = size / group.ranks as f64 * from.gpus.len() as f64;
-    let count = place.shape.lanes.count;
-    let lane_of = |gpu: &u16| (usize::from(*gpu) * count / place.gpus_per_island) as u16;
     let ways = to.lanes.iter().enumerate().map(|(at, lane)| {
-        let there = to.gpus.iter().filter(|gpu| lane_of(gpu) == *lane).count() as f64;
+        let there = to.gpus.iter().filter(|gpu| place.lane_of(**gpu) == *lane).count() as f64;
         let own = from.lanes[at % from.lanes.len()];
         (towards(from, own, *lane), *lane, each * there)
     });

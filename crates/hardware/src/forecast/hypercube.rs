@@ -58,8 +58,6 @@ pub fn step(place: &Place<'_>, groups: &[Group], size: f64, step: u32) -> Option
             .enumerate()
             .flat_map(|(at, member)| member.gpus.iter().map(move |gpu| (at, *gpu)))
             .collect();
-        let lane_of =
-            |gpu: u16| (usize::from(gpu) * place.shape.lanes.count / place.gpus_per_island) as u16;
         let mut within = vec![0.0; group.members.len()];
         // Ranks of an island that use the same lanes to the same island are one flow.
         let mut between: BTreeMap<[usize; 2], BTreeMap<[u16; 2], f64>> = BTreeMap::new();
@@ -69,9 +67,9 @@ pub fn step(place: &Place<'_>, groups: &[Group], size: f64, step: u32) -> Option
                 within[to] += bytes;
                 continue;
             }
-            let own = towards(&group.members[*at], lane_of(*gpu), lane_of(peer));
-            *between.entry([*at, to]).or_default().entry([own, lane_of(peer)]).or_default() +=
-                bytes;
+            let own = towards(&group.members[*at], place.lane_of(*gpu), place.lane_of(peer));
+            let lanes = between.entry([*at, to]).or_default();
+            *lanes.entry([own, place.lane_of(peer)]).or_default() += bytes;
         }
         for (member, bytes) in group.members.iter().zip(within) {
             if bytes > 0.0 {

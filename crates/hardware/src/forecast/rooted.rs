@@ -58,7 +58,7 @@ pub fn flows(
 
 /// The lane of a member's rank.
 fn lane(place: &Place<'_>, member: &Member, rank: usize) -> u16 {
-    (usize::from(member.gpus[rank]) * place.shape.lanes.count / place.gpus_per_island) as u16
+    place.lane_of(member.gpus[rank])
 }
 
 /// The lanes of a member, each with the ranks that have it.

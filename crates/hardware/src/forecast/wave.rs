@@ -76,6 +76,11 @@ impl<'a> Place<'a> {
         Place { built, balance, gpus_per_island, used: groups::used(shape.hosts, groups), shape }
     }
 
+    /// The lane of a GPU of an island.
+    pub fn lane_of(&self, gpu: u16) -> u16 {
+        (usize::from(gpu) * self.shape.lanes.count / self.gpus_per_island) as u16
+    }
+
     /// What one byte that one GPU sends within a host takes of the links of all its GPUs: those without ranks carry nothing.
     pub fn inside_weight(&self, host: usize) -> f64 {
         self.gpus_per_island as f64 / self.used[host].max(1) as f64
