@@ -2,9 +2,10 @@
 """What busbw's profiler costs NCCL: launches with and without it in turns, and the ratio of their times with its 95 % interval.
 Not a test, and not the profiler's own cost on a processor, which `cargo bench -p nccl-profiler-busbw` measures.
 
-    bench/profiler_overhead.py --busbw busbw [--profiler LIBRARY] [--rounds 30] [--time S] -- all_reduce -g 4 -b 8 -e 256M -f 8
+    bench/profiler_overhead.py --busbw busbw [--profiler LIBRARY …] [--rounds 30] [--time S] -- all_reduce -g 4 -b 8 -e 256M -f 8
 
-The profiler is the one that BUSBW carries unless a library is named. Ratios are of times out of place; the mean of a size is
+The profiler is the one that BUSBW carries unless libraries are named: each of them runs in every round, and the first is what the exit
+code is about. peers/profiler_probe.c is one that does nothing, by which the part is known that is NCCL's own. Ratios are of times out of place; the mean of a size is
 geometric, over the pairs of launches; the interval is Student's, of the logarithms. Exit code 0 where the bar is
 met, 1 where it is missed, 2 where a launch fails, 5 where busbw lacks GPUs.
 """
@@ -63,29 +64,39 @@ def times(busbw, words, variables, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--busbw", required=True)
-    parser.add_argument("--profiler", help="libnccl-profiler-busbw.so")
+    parser.add_argument("--profiler", action="append", help="libnccl-profiler-busbw.so, or another; may be repeated")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--time", type=float, default=3600, help="seconds after which no further pair begins")
     parser.add_argument("words", nargs="+", help="a collective of busbw and its options")
     options = parser.parse_args()
-    profiler = options.profiler or subprocess.run(
-        [options.busbw, "plugin", "path", "profiler"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    pairs, end = [], time.monotonic() + options.time
+    profilers = options.profiler or [
+        subprocess.run([options.busbw, "plugin", "path", "profiler"], capture_output=True, text=True, check=True).stdout.strip()
+    ]
+    found, rounds, end = {one: [] for one in profilers}, 0, time.monotonic() + options.time
     with tempfile.TemporaryDirectory() as folder:
-        watched = {"NCCL_PROFILER_PLUGIN": profiler, "BUSBW_WATCH_DIR": os.path.join(folder, "watch"), "BUSBW_NO_RECORD": "1"}
         plain = {"BUSBW_NO_RECORD": "1"}
-        while len(pairs) < options.rounds and time.monotonic() < end:
+        watched = {
+            one: plain | {"NCCL_PROFILER_PLUGIN": one, "BUSBW_WATCH_DIR": os.path.join(folder, f"watch{number}")}
+            for number, one in enumerate(profilers)
+        }
+        while rounds < options.rounds and time.monotonic() < end:
             # Who goes first changes, so that warm GPUs favour nobody.
-            order = [plain, watched] if len(pairs) % 2 else [watched, plain]
-            found = {id(variables): times(options.busbw, options.words, variables, folder) for variables in order}
-            one, other = found[id(watched)], found[id(plain)]
-            pairs.append({size: math.log(one[size] / other[size]) for size in one if other.get(size) and one[size]})
-        if os.environ.get("BUSBW_WATCH") not in ("off", "0") and not os.path.isdir(watched["BUSBW_WATCH_DIR"]):
-            print("FAILED   the profiler wrote nothing: NCCL did not load it")
-            return 2
-    print(f"with / without the profiler, {len(pairs)} launches a side in turns: {' '.join(options.words)}")
-    return judged(pairs)
+            order = [None, *profilers]
+            order = order[rounds % len(order) :] + order[: rounds % len(order)]
+            took = {one: times(options.busbw, options.words, watched.get(one, plain), folder) for one in order}
+            rounds += 1
+            without = took.pop(None)
+            for one, own in took.items():
+                found[one].append({size: math.log(own[size] / without[size]) for size in own if without.get(size) and own[size]})
+        for one in profilers if os.environ.get("BUSBW_WATCH") not in ("off", "0") else []:
+            if "busbw" in os.path.basename(one) and not os.path.isdir(watched[one]["BUSBW_WATCH_DIR"]):
+                print(f"FAILED   {one} wrote nothing: NCCL did not load it")
+                return 2
+    codes = []
+    for one, pairs in found.items():
+        print(f"with {os.path.basename(one)} / without, {rounds} launches a side in turns: {' '.join(options.words)}")
+        codes.append(judged(pairs))
+    return codes[0]
 
 
 if __name__ == "__main__":

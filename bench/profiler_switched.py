@@ -28,10 +28,13 @@ SIZES = [8 << (3 * step) for step in range(9)]
 
 def loaded_nccl():
     """The version of the NCCL that this process has loaded; torch.cuda.nccl.version() is that of its build."""
-    with open("/proc/self/maps") as maps:
-        library = next(line.split()[-1] for line in maps if "libnccl.so" in line)
     version = ctypes.c_int()
-    ctypes.CDLL(library).ncclGetVersion(ctypes.byref(version))
+    try:
+        asked = ctypes.CDLL(None).ncclGetVersion  # of a library that was loaded before PyTorch's (LD_PRELOAD)
+    except AttributeError:
+        with open("/proc/self/maps") as maps:
+            asked = ctypes.CDLL(next(line.split()[-1] for line in maps if "libnccl.so" in line)).ncclGetVersion
+    asked(ctypes.byref(version))
     return version.value
 
 
