@@ -4,15 +4,17 @@
 # tests/kubernetes.txt: a check that vanished fails. Where no cluster can be had in time, everything is `waived`, with the reason.
 #   tests/kubernetes.sh [BUSBW]          some five minutes; needs root and Go; the cluster's programs are built once
 #   tests/kubernetes.sh --bars [BUSBW]   what takes hours: a hundred runs, slow pods, clients that are killed
+#   tests/kubernetes.sh --operators [BUSBW]   runs under mpi-operator and the controller of JobSets, which are built once
 #   tests/kubernetes.sh --within S …     how long building the cluster's programs may take; 900 s
 set -uo pipefail
 cd "$(dirname "$0")/.."
-bars= within=900 program=
+bars= operators= within=900 program=
 while [ $# -gt 0 ]; do
   case $1 in
     --bars) bars=yes ;;
+    --operators) operators=yes ;;
     --within) within=${2:?} && shift ;;
-    -*) sed -n '5,7s/^# //p' "$0" >&2 && exit 2 ;;
+    -*) sed -n '5,8s/^# //p' "$0" >&2 && exit 2 ;;
     *) program=$1 ;;
   esac
   shift
@@ -70,12 +72,21 @@ if [ -n "$bars" ]; then
   . tests/kubernetes/bars.sh
   exit $failed
 fi
+if [ -n "$operators" ]; then
+  # shellcheck source=tests/kubernetes/init.sh
+  # shellcheck source=tests/kubernetes/operators.sh
+  . tests/kubernetes/operators.sh
+  echo "$(wc -l <"$seen") run, in $SECONDS s"
+  exit $failed
+fi
 # shellcheck source=tests/kubernetes/shapes.sh
 . tests/kubernetes/shapes.sh
 # shellcheck source=tests/kubernetes/cases.sh
 . tests/kubernetes/cases.sh
 # shellcheck source=tests/kubernetes/init.sh
 . tests/kubernetes/init.sh
+# shellcheck source=tests/kubernetes/by_hand.sh
+. tests/kubernetes/by_hand.sh
 
 # Every name that is expected, and no other.
 while read -r name; do

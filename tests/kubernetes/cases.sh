@@ -105,6 +105,15 @@ tests/kubernetes/cluster.sh inside "$cluster" kill -CONT "$api"
 left=$(gone least 90) || verdict FAILED "$name" "left: $left"
 judge "$name" 4 1+ "the API server has not answered for 3[0-9] s" $code "$work"
 
+name="a node is lost in mid-run"
+endlessly --deadline 5m --ttl 1s
+of_node() { tests/kubernetes/cluster.sh inside "$cluster" sh -c 'kill '"$1"' $(pgrep -x kubelet) $(pgrep -x containerd) $(pgrep -x busbw)'; }
+of_node -STOP
+wait "$running"
+code=$?
+of_node -CONT
+judge "$name" 6 1+ "pods do not end on node1: a node that is lost" $code "$work"
+
 # A pod whose link is slow, and links that are all alike.
 echo 200mbit >"$cluster/rate"
 # Small messages, so that processors are not measured, and time enough for a machine that is busy.

@@ -63,19 +63,6 @@ spec:
         volumeMounts: *mounts
 YAML
 }
-# Until the Job has ended: complete or failed. `ended NAME SECONDS`
-ended() {
-  local _ said
-  for _ in $(seq $(($2 * 2))); do
-    said=$(admin --namespace least get job "$1" -o 'jsonpath={.status.conditions[*].type}')
-    case " $said " in
-      *" Complete "*) echo complete && return ;;
-      *" Failed "*) echo failed && return ;;
-    esac
-    sleep 0.5
-  done
-  echo "neither in $2 s"
-}
 # What pod INDEX says of a container: `about NAME INDEX initContainerStatuses|containerStatuses FIELD`
 about() {
   local select="batch.kubernetes.io/job-name=$1,batch.kubernetes.io/job-completion-index=$2"

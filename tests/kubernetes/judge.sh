@@ -45,6 +45,19 @@ gone() {
   objects "$1" "${3-}" | tr '\n' ' '
   return 1
 }
+# Until the Job has ended: complete or failed. `ended NAME SECONDS`
+ended() {
+  local _ said
+  for _ in $(seq $(($2 * 2))); do
+    said=$(admin --namespace least get job "$1" -o 'jsonpath={.status.conditions[*].type}')
+    case " $said " in
+      *" Complete "*) echo complete && return ;;
+      *" Failed "*) echo failed && return ;;
+    esac
+    sleep 0.5
+  done
+  echo "neither in $2 s"
+}
 # judge NAME CODE ROWS TEXT GOT FOLDER [NAMESPACE [CLUSTER]]: the exit code is CODE, there are so many rows (or, as 1+, at
 # least so many), TEXT (an extended regular expression) is on stderr, and nothing is left.
 judge() {

@@ -7,7 +7,8 @@
 #   vm.sh pair SCRIPT FILE...     boots two of them, two hosts joined by LINKS (2) links; each runs SCRIPT, with its number (0, 1) in VM.
 #                                 Link L is the interface dL with the RDMA device rxeL, 10.0.L.1 in VM 0 and 10.0.L.2 in VM 1, and
 #                                 `meet` waits in the one for the other. Prints what both print, `0| ` or `1| ` before each line; the
-#                                 exit code is the higher one.
+#                                 exit code is the higher one. VMS (2): with more, all are on one network, whose switch is a bridge in
+#                                 VM 0: 10.0.0.1 to 10.0.0.VMS on d0, rxe0. In VM 0 its port pV leads to VM V. No `meet` then.
 # The links are Unix sockets in a temporary folder: nothing listens on this machine. CPUS and MEMORY are for one virtual machine.
 # Needs root, once, for packages. Not the tests (tests/rdma.sh).
 set -euo pipefail
@@ -15,7 +16,7 @@ work= codes=()
 cache=${BUSBW_RDMA_CACHE:-${XDG_CACHE_HOME:-/var/cache}/busbw-rdma}
 limit=${LIMIT:-300}
 # What the virtual machine loads, with what these depend on. rdma_rxe needs crc32_generic, which nothing names.
-modules=(crc32_generic configfs ipv6 veth ib_uverbs rdma_ucm rdma_rxe sch_netem sch_tbf sch_htb cls_u32 dummy virtio_pci virtio_net nf_tables)
+modules=(crc32_generic configfs ipv6 veth bridge ib_uverbs rdma_ucm rdma_rxe sch_netem sch_tbf sch_htb cls_u32 dummy virtio_pci virtio_net nf_tables)
 packages=(qemu-system-x86 ibverbs-utils dash busybox-static rdma-core ibverbs-providers librdmacm1 perftest iproute2 kmod cpio)
 
 say() { echo "tests/rdma/vm.sh: $*" >&2; }
@@ -155,41 +156,49 @@ run() {
 }
 
 pair() {
-  local folder link vm code worst=0 links=${LINKS:-2} options waited
-  local -a pids=()
+  local folder link vm code worst=0 vms=${VMS:-2} options waited
+  local -a pids=() links=()
+  # Links of VM 0 to the others: LINKS to one, or one to each.
+  if [ "$vms" = 2 ]; then
+    for ((link = 0; link < ${LINKS:-2}; link++)); do links[link]=1; done
+  else
+    for ((vm = 1; vm < vms; vm++)); do links[vm]=$vm; done
+  fi
   work=$(mktemp -d)
   # Both end with this script, however it ends.
   trap 'kill "${pids[@]}" 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$work"' EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
-  { joined; cat "$1"; } >"$work/script"
+  { if [ "$vms" = 2 ]; then joined; else switched; fi; cat "$1"; } >"$work/script"
   shift
   initrd "$work/script" "$@"
-  for vm in 0 1; do
+  for ((vm = 0; vm < vms; vm++)); do
     options=(-nic none)
-    for ((link = 0; link < links; link++)); do
+    for link in "${!links[@]}"; do
       if [ "$vm" = 0 ]; then
         options+=(-netdev "stream,id=n$link,server=on,addr.type=unix,addr.path=$work/link$link")
-      else
+      elif [ "${links[link]}" = "$vm" ]; then
         # Who connects finds the socket or ends.
         for ((waited = 0; waited < 300; waited++)); do
           [ ! -S "$work/link$link" ] || break
           sleep 0.1
         done
         options+=(-netdev "stream,id=n$link,server=off,addr.type=unix,addr.path=$work/link$link")
+      else
+        continue
       fi
       options+=(-device "virtio-net-pci,netdev=n$link,mac=52:54:00:00:0$link:0$vm,romfile=")
     done
-    machine 1 1500 "VM=$vm LINKS=$links" "$work/out$vm" "${options[@]}" &
+    machine 1 1500 "VM=$vm VMS=$vms LINKS=${#links[@]}" "$work/out$vm" "${options[@]}" &
     pids[vm]=$!
   done
-  for vm in 0 1; do
+  for vm in "${!pids[@]}"; do
     code=0
     wait "${pids[vm]}" || code=$?
     codes[vm]=$code
   done
   pids=()
-  for vm in 0 1; do
+  for vm in "${!codes[@]}"; do
     printed "$work/out$vm" | sed "s/^/$vm| /"
     code=0
     ended "${codes[vm]}" "$work/out$vm" " $vm" || code=$?
@@ -237,9 +246,31 @@ meet || exit 1
 JOINED
 }
 
+# switched: what each of several virtual machines does before its script.
+switched() {
+  cat <<'SWITCHED'
+hostname "vm$VM"
+[ "$VM" != 0 ] || { ip link add d0 type bridge && ip link set d0 address 52:54:00:00:00:00; }
+for path in /sys/class/net/*; do
+  case $(cat "$path/address") in
+    52:54:00:00:00:00) ;;
+    52:54:00:00:0?:00)
+      port=p$(cut -d : -f 5 "$path/address" | cut -c 2)
+      ip link set "$(basename "$path")" name "$port" master d0
+      ip link set "$port" up
+      ;;
+    52:54:00:00:0?:0?) ip link set "$(basename "$path")" name d0 ;;
+  esac
+done
+ip addr add "10.0.0.$((VM + 1))/24" dev d0
+ip link set d0 up
+rdma link add rxe0 type rxe netdev d0
+SWITCHED
+}
+
 case ${1:-} in
   build) build ;;
   run) shift && run "$@" ;;
   pair) shift && pair "$@" ;;
-  *) sed -n '4,12s/^# //p' "$0" >&2 && exit 2 ;;
+  *) sed -n '4,14s/^# //p' "$0" >&2 && exit 2 ;;
 esac

@@ -101,21 +101,38 @@ pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<(), String> 
 /// Others read what [`replace`] writes: a collector runs as a user of its own.
 const READABLE: u32 = 0o644;
 
-/// Writes a file at once, readable by all: a collector that reads meanwhile sees the old one or the new one.
+/// Writes a file at once, readable by all: a collector that reads meanwhile sees the old one or the new one. A stream gets
+/// the text behind what it had.
 ///
 /// # Errors
 /// It cannot be written.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<()> {
     let write = || -> Result<()> {
+        if is_stream(path) {
+            fs::OpenOptions::new().append(true).open(path)?.write_all(text.as_bytes())?;
+            return Ok(());
+        }
+        // What a link leads to is replaced, not the link.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         // node_exporter reads what ends with .prom only, and must not read this half.
-        let mut file =
-            tempfile::Builder::new().prefix(".busbw-").suffix(".part").tempfile_in(folder(path))?;
+        let mut file = tempfile::Builder::new()
+            .prefix(".busbw-")
+            .suffix(".part")
+            .tempfile_in(folder(&target))?;
         file.write_all(text.as_bytes())?;
         fs::set_permissions(file.path(), fs::Permissions::from_mode(READABLE))?;
-        file.persist(path)?;
+        file.persist(&target)?;
         Ok(())
     };
     write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Whether a path names something that cannot be replaced: a pipe, a device, or what this process has open (/dev/stdout),
+/// which may be a regular file behind the name.
+fn is_stream(path: &Path) -> bool {
+    const OPEN: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
+    let is_open = OPEN.iter().any(|name| path.starts_with(name));
+    is_open && path.exists() || fs::metadata(path).is_ok_and(|found| !found.is_file())
 }
 
 #[cfg(test)]
@@ -135,6 +152,37 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         let nowhere = replace(&folder.path().join("no/such/folder"), "x").unwrap_err();
         assert!(format!("{nowhere:#}").contains("cannot write"), "{nowhere:#}");
+    }
+
+    /// `--openmetrics /dev/stdout`, in a container or behind `>`: the name stays what it was.
+    #[test]
+    fn a_stream_is_written_and_a_link_stays_a_link() {
+        use std::{
+            io::{Read, Seek},
+            os::fd::AsRawFd,
+        };
+        let (mut reader, writer) = io::pipe().unwrap();
+        let stream = PathBuf::from(format!("/proc/self/fd/{}", writer.as_raw_fd()));
+        replace(&stream, "metrics\n").unwrap();
+        drop(writer);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "metrics\n");
+
+        let folder = tempfile::tempdir().unwrap();
+        let (log, link) = (folder.path().join("log"), folder.path().join("busbw.prom"));
+        let mut file = fs::File::create_new(&log).unwrap();
+        file.write_all(b"table\n").unwrap();
+        replace(Path::new(&format!("/dev/fd/{}", file.as_raw_fd())), "metrics\n").unwrap();
+        file.seek(io::SeekFrom::End(0)).unwrap();
+        file.write_all(b"end\n").unwrap();
+        assert_eq!(fs::read_to_string(&log).unwrap(), "table\nmetrics\nend\n");
+
+        std::os::unix::fs::symlink(&log, &link).unwrap();
+        replace(&link, "new\n").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&log).unwrap(), "new\n");
+        assert!(replace(Path::new("/dev/no/such"), "x").is_err());
     }
 
     #[test]

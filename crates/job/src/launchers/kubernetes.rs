@@ -93,32 +93,29 @@ impl Launcher for Kubernetes {
             resources.gpus,
             pods.kind == Kind::MpiJob,
         );
-        if pods.kind == Kind::MpiJob {
-            let objects = vec![format!("mpijob/{name}")];
-            let made = kubectl.run(&["create", "-f", "-"], &documents([kinds::mpi_job(&manifest)]));
-            made.inspect_err(|_| unmake(&kubectl, &objects[0]))?;
-            return Ok(Box::new(Run::follow(watch, objects)?));
-        }
         // The Job comes first, since it has the deadline and owns the rest: whenever this ends, nothing outlives it.
-        let objects = vec![format!("job/{name}")];
+        let (object, first) = match pods.kind {
+            Kind::MpiJob => (format!("mpijob/{name}"), kinds::mpi_job(&manifest)),
+            _ => (format!("job/{name}"), manifest.job()),
+        };
         let made = kubectl
-            .json(&["create", "-o", "json", "-f", "-"], &manifest.job().to_string())
+            .json(&["create", "-o", "json", "-f", "-"], &first.to_string())
             .inspect_err(|failed| {
                 // Whether it was made is not known.
                 if matches!(failed.cause, Cause::Silent | Cause::Other) {
-                    unmake(&kubectl, &objects[0]);
+                    unmake(&kubectl, &object);
                 }
             })?;
         let rest = belongings(&manifest, &made).and_then(|documents| {
             kubectl.run(&["create", "-f", "-"], &documents).map_err(anyhow::Error::from)
         });
         if let Err(why) = rest {
-            unmake(&kubectl, &objects[0]);
+            unmake(&kubectl, &object);
             return Err(why.context(format!(
                 "job {name} was made and deleted again: what belongs to it cannot be made"
             )));
         }
-        Ok(Box::new(Run::follow(watch, objects)?))
+        Ok(Box::new(Run::follow(watch, object)?))
     }
 }
 

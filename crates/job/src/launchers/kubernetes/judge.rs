@@ -138,6 +138,12 @@ impl Watch {
                 self.name
             );
         }
+        if self.is_mpi && pods.is_empty() {
+            return format!(
+                "no pod was made for MPIJob {} in {waited} s: mpi-operator does not run, or not for this namespace (`kubectl describe mpijob {}` while it is there; its own log); --kind job needs no operator",
+                self.name, self.name
+            );
+        }
         let waits = |pod: &&Pod| matches!(pod.state, State::Waits { .. });
         let waiting: Vec<&Pod> = pods.iter().filter(waits).collect();
         let event = |pod: &&Pod| looks.lines.get(&events_of(pod)).cloned();

@@ -1,12 +1,12 @@
 //! The run as other objects: an MPIJob, a JobSet, a CronJob that checks every night.
 //! Not the indexed Job (`manifest`).
 
-use busbw_core::environment::RELAYED;
+use busbw_core::environment::{JOB_SECRET, RELAYED};
 
 use super::{
     asked::Kind,
-    manifest::{Manifest, documents, role},
-    template::{CONTAINER, arguments, literal, placement, template, variables},
+    manifest::{Manifest, SECRET_KEY, documents, role},
+    template::{CONTAINER, arguments, literal, literal_value, placement, template, variables},
     yaml::Map,
 };
 
@@ -14,7 +14,10 @@ use super::{
 pub(super) fn to_commit(kind: Kind, manifest: &Manifest) -> String {
     match kind {
         Kind::Job => manifest.to_commit(),
-        Kind::MpiJob => documents([mpi_job(manifest)]),
+        Kind::MpiJob => {
+            let all = std::iter::once(mpi_job(manifest)).chain(manifest.belongings(None));
+            manifest.about_secret() + &documents(all)
+        }
         Kind::JobSet => manifest.about_secret() + &documents([job_set(manifest)]),
         Kind::CronJob => {
             manifest.about_secret() + &documents([cron_job(manifest), manifest.service(None)])
@@ -23,48 +26,18 @@ pub(super) fn to_commit(kind: Kind, manifest: &Manifest) -> String {
     }
 }
 
-/// An MPIJob of mpi-operator. pkg/apis/kubeflow/v2beta1/types.go
+/// An MPIJob of mpi-operator. pkg/apis/kubeflow/v2beta1/types.go, pkg/controller/mpi_job_controller.go
 pub(super) fn mpi_job(manifest: &Manifest) -> Map {
     let pods = manifest.pods;
     let slots = u64::from(manifest.resources.gpus.max(1));
-    let processes = (u64::from(pods.nodes) * slots).to_string();
-    // Nothing of a launcher: mpirun is it. Ranks are mpirun's processes.
-    let mut words = vec!["mpirun".to_owned(), "-n".to_owned(), processes];
-    let names = variables(manifest).map(|(name, _)| name.clone()).chain([RELAYED.to_owned()]);
-    words.extend(names.flat_map(|name| ["-x".to_owned(), name]));
-    let mut own = manifest.job.words.iter().map(|word| word.to_string_lossy().into_owned());
-    words.push("busbw".to_owned());
-    words.extend(own.by_ref());
-    let entry = |name: &str, value: &str| Map::default().with("name", name).with("value", value);
-    // Open MPI refuses root without these.
-    let allows = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", RELAYED];
-    let environment: Vec<Map> = (allows.into_iter().map(|name| entry(name, "1")))
-        .chain(variables(manifest).map(|(name, value)| entry(name, value)))
-        .collect();
-    let launcher = Map::default()
-        .with("name", CONTAINER)
-        .with("image", pods.image.as_str())
-        .maybe("imagePullPolicy", pods.pull_policy.clone())
-        .with("command", literal(words))
-        .with("env", environment);
-    let launcher =
-        Map::default().with("metadata", Map::default().with("labels", manifest.labels())).with(
-            "spec",
-            Map::default()
-                .with("restartPolicy", "Never")
-                .and(placement(manifest).without("affinity"))
-                .with("containers", vec![launcher]),
-        );
-    let worker = template(manifest, manifest.name, false).within("spec", |spec| {
-        // mpi-operator sets the command, and sshd needs capabilities of its own.
-        let names = ["command", "args", "env", "securityContext"];
-        let lock = Map::default().with("add", vec!["IPC_LOCK"]);
-        let lock = Map::default().about("RDMA pins memory.", "capabilities", lock);
-        let lock = (!manifest.resources.rdma.is_empty()).then_some(lock);
-        spec.within("containers", |container| {
-            names.into_iter().fold(container, Map::without).maybe("securityContext", lock)
-        })
-    });
+    let replicas = |count: u64, template: Map| {
+        Map::default()
+            .with("replicas", count)
+            // The operator overrides the pods' own, and would begin a launcher that fails again.
+            .with("restartPolicy", "Never")
+            .with("template", template)
+    };
+    let processes = u64::from(pods.nodes) * slots;
     let about = "The run under mpi-operator: it starts sshd in the workers and mpirun in the launcher. The image needs both.";
     manifest.object(about, "kubeflow.org/v2beta1", "MPIJob", None).with(
         "spec",
@@ -86,15 +59,77 @@ pub(super) fn mpi_job(manifest: &Manifest) -> Map {
             .with(
                 "mpiReplicaSpecs",
                 Map::default()
-                    .with("Launcher", Map::default().with("replicas", 1).with("template", launcher))
-                    .with(
-                        "Worker",
-                        Map::default()
-                            .with("replicas", u64::from(pods.nodes))
-                            .with("template", worker),
-                    ),
+                    .with("Launcher", replicas(1, launcher(manifest, processes)))
+                    .with("Worker", replicas(u64::from(pods.nodes), worker(manifest))),
             ),
     )
+}
+
+/// The pod in which mpirun runs, of so many processes in all.
+fn launcher(manifest: &Manifest, processes: u64) -> Map {
+    let pods = manifest.pods;
+    let entry = |name: &str, value: &str| Map::default().with("name", name).with("value", value);
+    let key = Map::default().with("name", manifest.name).with("key", SECRET_KEY);
+    let secret = Map::default()
+        .with("name", JOB_SECRET)
+        .with("valueFrom", Map::default().with("secretKeyRef", key));
+    // Process 0 is in the first worker, and not where mpirun is.
+    let first = format!("{0}-worker-0.{0}", manifest.name);
+    let relayed = Map::default().with("name", RELAYED).about(
+        "The launcher's log is the run's record; without this variable it is a table.",
+        "value",
+        "1",
+    );
+    let own = [
+        relayed,
+        entry("MASTER_ADDR", &first),
+        entry("MASTER_PORT", &manifest.port.to_string()),
+        secret,
+    ];
+    let passed = [RELAYED, "MASTER_ADDR", "MASTER_PORT", JOB_SECRET].map(str::to_owned);
+    let passed = passed.into_iter().chain(variables(manifest).map(|(name, _)| name.clone()));
+    // Nothing of a launcher: mpirun is it. Ranks are mpirun's processes.
+    let mut words = ["mpirun", "-n"].map(str::to_owned).to_vec();
+    words.extend([processes.to_string(), "--map-by".to_owned(), "slot".to_owned()]);
+    words.extend(passed.flat_map(|name| ["-x".to_owned(), name]));
+    words.push("busbw".to_owned());
+    words.extend(manifest.job.words.iter().map(|word| word.to_string_lossy().into_owned()));
+    // Open MPI refuses root without these.
+    let allows = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
+    let environment: Vec<Map> = (allows.into_iter().map(|name| entry(name, "1")))
+        .chain(own)
+        .chain(variables(manifest).map(|(name, value)| entry(name, &literal_value(value))))
+        .collect();
+    let container = Map::default()
+        .with("name", CONTAINER)
+        .with("image", pods.image.as_str())
+        .maybe("imagePullPolicy", pods.pull_policy.clone())
+        .with("command", literal(words))
+        .with("env", environment);
+    Map::default()
+        .with("metadata", Map::default().with("labels", manifest.labels()))
+        .with("spec", placement(manifest).without("affinity").with("containers", vec![container]))
+}
+
+/// A pod in which sshd runs.
+fn worker(manifest: &Manifest) -> Map {
+    template(manifest, manifest.name, false).within("spec", |spec| {
+        // mpi-operator sets the command and the subdomain, and sshd needs capabilities of its own.
+        let names = ["command", "args", "env", "securityContext"];
+        let lock = Map::default().with("add", vec!["IPC_LOCK"]);
+        let lock = Map::default().about("RDMA pins memory.", "capabilities", lock);
+        let lock = (!manifest.resources.rdma.is_empty()).then_some(lock);
+        spec.without("restartPolicy")
+            .without("subdomain")
+            .within("containers", |container| {
+                names.into_iter().fold(container, Map::without).maybe("securityContext", lock)
+            })
+            .about(
+                "The launcher's deadline begins with mpirun: workers alone end by this one.",
+                "activeDeadlineSeconds",
+                manifest.pods.deadline.as_secs(),
+            )
+    })
 }
 
 /// A JobSet of one Job. sigs.k8s.io/jobset, api/jobset/v1alpha2/jobset_types.go

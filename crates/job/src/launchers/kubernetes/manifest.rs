@@ -2,7 +2,7 @@
 //! Not a pod's container (`template`), and not other kinds (`kinds`).
 
 use super::{
-    asked::Pods,
+    asked::{Kind, Pods},
     template::{Resources, template},
     yaml::{Map, Node},
 };
@@ -35,10 +35,14 @@ pub(super) struct Manifest<'a> {
 impl Manifest<'_> {
     /// Name, namespace and labels of an object.
     pub(super) fn metadata(&self, owner: Option<&str>) -> Map {
+        let (version, kind) = match self.pods.kind {
+            Kind::MpiJob => ("kubeflow.org/v2beta1", "MPIJob"),
+            _ => ("batch/v1", "Job"),
+        };
         let owner = owner.map(|uid| {
             let job = Map::default()
-                .with("apiVersion", "batch/v1")
-                .with("kind", "Job")
+                .with("apiVersion", version)
+                .with("kind", kind)
                 .with("name", self.name)
                 .with("uid", uid);
             vec![job]
@@ -139,10 +143,11 @@ impl Manifest<'_> {
         format!("{}-channel", self.name)
     }
 
-    /// What is made once the Job is there and its uid known.
+    /// What is made once the Job is there and its uid known, beside the Secret. mpi-operator makes a Service itself.
     pub(super) fn belongings(&self, owner: Option<&str>) -> Vec<Map> {
+        let service = (self.pods.kind != Kind::MpiJob).then(|| self.service(owner));
         let domain = self.pods.compute_domain.then(|| self.compute_domain(owner));
-        [Some(self.service(owner)), domain].into_iter().flatten().collect()
+        [service, domain].into_iter().flatten().collect()
     }
 
     /// Everything but the Secret, as people commit it.
@@ -188,7 +193,7 @@ pub(super) fn role(pods: &Pods) -> Map {
     }
     Map::default()
         .about(
-            "What a person needs who runs busbw. Reading nodes (GPUs and RDMA devices found by themselves) needs get and list of nodes in a ClusterRole.",
+            "What a person needs who runs busbw. Reading nodes (GPUs and RDMA devices found by themselves) needs get and list of nodes in a ClusterRole; --kind mpijob needs create and delete of mpijobs of kubeflow.org.",
             "apiVersion",
             "rbac.authorization.k8s.io/v1",
         )

@@ -2,6 +2,7 @@
 //! Not how it is followed (`watch`, `output`).
 
 use std::{
+    collections::BTreeSet,
     io::{PipeReader, Read},
     sync::{Arc, PoisonError},
     time::{Duration, Instant},
@@ -36,26 +37,26 @@ pub(super) struct Run {
     watch: Arc<Watch>,
     /// Whether everything was deleted, or is kept.
     is_ended: bool,
-    /// Kind and name of each of its objects.
-    objects: Vec<String>,
+    /// Kind and name of the object that owns all others.
+    object: String,
     stdout: Option<PipeReader>,
     follower: Follower,
     is_abandoned: bool,
 }
 
 impl Run {
-    /// Follows the pods of a run whose objects are made.
+    /// Follows the pods of a run whose objects are made, all owned by `object`.
     ///
     /// # Errors
     /// No thread can be started.
-    pub(super) fn follow(watch: Watch, objects: Vec<String>) -> Result<Run> {
+    pub(super) fn follow(watch: Watch, object: String) -> Result<Run> {
         let watch = Arc::new(watch);
         Watch::start(&watch).context("cannot start a thread that follows the pods")?;
         let (stdout, follower) =
             output::follow(&watch).context("cannot follow the log of the first pod")?;
         Ok(Run {
             watch,
-            objects,
+            object,
             stdout: Some(stdout),
             follower,
             is_abandoned: false,
@@ -79,9 +80,7 @@ impl Run {
 
     /// The command that deletes everything.
     fn by_hand(&self) -> String {
-        let objects = self.objects.iter().map(String::as_str);
-        let words: Vec<&str> = std::iter::once("delete").chain(objects).collect();
-        self.watch.kubectl.shown(&words)
+        self.watch.kubectl.shown(&["delete", &self.object])
     }
 
     /// Deletes everything and waits until the pods are gone; what may be left otherwise.
@@ -91,13 +90,18 @@ impl Run {
         let left = |why: String| {
             let name = &self.watch.name;
             let after = self.watch.pods.deadline.as_secs();
-            let by_hand = self.by_hand();
+            let then = match self.watch.is_mpi {
+                true => "the MPIJob itself stays".to_owned(),
+                false => {
+                    format!("what is left then goes {} s later", self.watch.pods.ttl.as_secs())
+                }
+            };
             Some(format!(
-                "job {name} is left in the cluster ({why}): its deadline ends it {after} s after its start, and what is left then goes {} s later; by hand: {by_hand}",
-                self.watch.pods.ttl.as_secs()
+                "job {name} is left in the cluster ({why}): its deadline ends it {after} s after its start, and {then}; by hand: {}",
+                self.by_hand()
             ))
         };
-        if let Err(failed) = delete(kubectl, &self.objects) {
+        if let Err(failed) = delete(kubectl, &self.object) {
             return left(failed.text);
         }
         let selector = format!("--selector={INSTANCE}={}", self.watch.name);
@@ -121,7 +125,11 @@ impl Run {
             match answer {
                 Ok(list) if count(&list) == 0 => return None,
                 Ok(list) if Instant::now() >= by => {
-                    return left(format!("{} of its pods do not end", count(&list)));
+                    let stay = count(&list);
+                    return left(format!(
+                        "{stay} of its pods do not end on {}: a node that is lost looks like that (`kubectl get nodes`)",
+                        nodes(&list)
+                    ));
                 }
                 Err(failed) if failed.cause != Cause::Silent || Instant::now() >= by => {
                     return left(failed.text);
@@ -132,11 +140,21 @@ impl Run {
     }
 }
 
-/// Deletes objects, and with them what they own.
-fn delete(kubectl: &Kubectl, objects: &[String]) -> Result<(), Failed> {
-    let words = ["delete", "--ignore-not-found", "--wait=false"];
-    let all: Vec<&str> = words.into_iter().chain(objects.iter().map(String::as_str)).collect();
-    kubectl.run(&all, "").map(drop)
+/// The nodes of pods, for people.
+fn nodes(pods: &Value) -> String {
+    let items = pods["items"].as_array().map_or(&[][..], Vec::as_slice);
+    let names: BTreeSet<&str> =
+        items.iter().filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect();
+    match names.len() {
+        0 => "no node".to_owned(),
+        1..=4 => names.into_iter().collect::<Vec<_>>().join(", "),
+        many => format!("{many} nodes"),
+    }
+}
+
+/// Deletes an object, and with it what it owns.
+fn delete(kubectl: &Kubectl, object: &str) -> Result<(), Failed> {
+    kubectl.run(&["delete", "--ignore-not-found", "--wait=false", object], "").map(drop)
 }
 
 impl Drop for Run {
@@ -144,7 +162,7 @@ impl Drop for Run {
     fn drop(&mut self) {
         if !self.is_ended {
             self.watch.end();
-            let _ = delete(&self.watch.kubectl, &self.objects);
+            let _ = delete(&self.watch.kubectl, &self.object);
         }
     }
 }
@@ -179,12 +197,12 @@ impl RunningJob for Run {
     }
 
     fn interruption(&self) -> Box<dyn Fn() + Send> {
-        let (watch, objects) = (Arc::clone(&self.watch), self.objects.clone());
+        let (watch, object) = (Arc::clone(&self.watch), self.object.clone());
         Box::new(move || {
             watch.known().is_deleted = true;
-            let (watch, objects) = (Arc::clone(&watch), objects.clone());
+            let (watch, object) = (Arc::clone(&watch), object.clone());
             // Pods get SIGTERM, and the first one's last lines are read. What fails is tried again, and said, at the end.
-            std::thread::spawn(move || delete(&watch.kubectl, &objects));
+            std::thread::spawn(move || delete(&watch.kubectl, &object));
         })
     }
 
@@ -210,14 +228,20 @@ impl RunningJob for Run {
                 }
                 _ => None,
             });
-            let text = known.first_loss.clone().or_else(|| said.clone());
+            // mpirun fails where somebody deletes an MPIJob; the pods of one that fails by itself stay.
+            let is_deleted = |pod: &&Pod| pod.deleted.is_some() || pod.is_gone;
+            let deleted = first.filter(is_deleted).filter(|_| self.watch.is_mpi && !was_deleted);
+            let deleted =
+                deleted.map(|pod| format!("{} was deleted by somebody else", pod.label()));
+            let first_loss = known.first_loss.clone().or(deleted);
+            let text = first_loss.clone().or_else(|| said.clone());
             let text = text.or_else(|| first.map(|pod| pod.line()));
             let text = text.unwrap_or_else(|| format!("job {} has no first pod", self.watch.name));
             let interrupted = i32::from(Exit::Interrupted.code());
             let was_told = first.and_then(Pod::code).is_none_or(|code| code == interrupted);
-            let lost = known.first_loss.clone();
             // Process 0 was told to end, and not by us: another pod has failed, or pods were deleted.
-            let lost = lost.or_else(|| was_told.then(|| ended_elsewhere(&known.pods, said))?);
+            let lost =
+                first_loss.or_else(|| was_told.then(|| ended_elsewhere(&known.pods, said))?);
             let lost = lost.map(|text| Loss { text, exit: Exit::RankLost, may_be_stopped: false });
             (code.or_else(|| first.and_then(Pod::code)), loss.or(lost), text)
         };

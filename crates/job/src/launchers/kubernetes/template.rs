@@ -2,7 +2,7 @@
 //! Not the object around it (`manifest`, `kinds`).
 
 use super::{
-    asked::Pods,
+    asked::{Kind, Pods},
     manifest::{COORDINATOR, Manifest, SECRET_KEY},
     yaml::{Map, Node},
 };
@@ -166,11 +166,10 @@ fn claims(manifest: &Manifest) -> Map {
 
 fn container(manifest: &Manifest, job_name: &str, is_relayed: bool) -> Map {
     let pods = manifest.pods;
-    let mounts = vec![
-        Map::default().with("name", "shm").with("mountPath", "/dev/shm"),
-        Map::default().with("name", "told").with("mountPath", TOLD),
-        Map::default().with("name", "home").with("mountPath", HOME),
-    ];
+    let mount = |name, path| Map::default().with("name", name).with("mountPath", path);
+    let told = is_told(pods).then(|| mount("told", TOLD));
+    let mounts = [Some(mount("shm", "/dev/shm")), told, Some(mount("home", HOME))];
+    let mounts: Vec<Map> = mounts.into_iter().flatten().collect();
     Map::default()
         .with("name", CONTAINER)
         .with("image", pods.image.as_str())
@@ -202,14 +201,17 @@ pub(super) fn arguments(manifest: &Manifest) -> Vec<String> {
 
 /// Words as they are: Kubernetes reads $(NAME) in them.
 pub(super) fn literal(words: Vec<String>) -> Node {
-    Node::from(words.iter().map(|word| word.replace('$', "$$")).collect::<Vec<String>>())
+    Node::from(words.iter().map(|word| literal_value(word)).collect::<Vec<String>>())
+}
+
+/// The same of a variable's value.
+pub(super) fn literal_value(value: &str) -> String {
+    value.replace('$', "$$")
 }
 
 fn environment(manifest: &Manifest, job_name: &str, is_relayed: bool) -> Vec<Map> {
     let pods = manifest.pods;
     let entry = |name: &str, value: &str| Map::default().with("name", name).with("value", value);
-    // Kubernetes reads $(NAME) in values.
-    let literal = |value: &str| value.replace('$', "$$");
     let field = |name: &str, path: &str| {
         let from = Map::default().with("fieldRef", Map::default().with("fieldPath", path));
         Map::default().with("name", name).with("valueFrom", from)
@@ -234,7 +236,7 @@ fn environment(manifest: &Manifest, job_name: &str, is_relayed: bool) -> Vec<Map
             "1",
         ));
     }
-    all.extend(variables(manifest).map(|(name, value)| entry(name, &literal(value))));
+    all.extend(variables(manifest).map(|(name, value)| entry(name, &literal_value(value))));
     all
 }
 
@@ -283,33 +285,35 @@ fn security(pods: &Pods, resources: &Resources) -> Map {
         .maybe("runAsUser", pods.user.map(u64::from))
 }
 
+/// Whether files tell a pod the coordinator and the secret; mpirun tells its processes by variables.
+fn is_told(pods: &Pods) -> bool {
+    pods.kind != Kind::MpiJob
+}
+
 fn volumes(manifest: &Manifest) -> Vec<Map> {
     let limit = manifest.pods.shm.clone();
     let memory = Map::default().with("medium", "Memory").maybe("sizeLimit", limit);
-    let field = Map::default().with("fieldPath", format!("metadata.annotations['{COORDINATOR}']"));
-    let item = Map::default().with("path", "coordinator").with("fieldRef", field);
-    vec![
-        Map::default().with("name", "shm").about(
-            "Ranks of one pod share memory; a container's own limit is 64 MiB.",
-            "emptyDir",
-            memory,
-        ),
-        Map::default().with("name", "home").with("emptyDir", Map::default()),
-        Map::default().with("name", "told").with(
-            "projected",
-            Map::default().with(
-                "sources",
-                vec![
-                    Map::default().about(
-                        "The first pod's address, where the cluster's DNS does not tell it.",
-                        "downwardAPI",
-                        Map::default().with("items", vec![item]),
-                    ),
-                    Map::default().with("secret", Map::default().with("name", manifest.name)),
-                ],
-            ),
-        ),
-    ]
+    let memory = Map::default().with("name", "shm").about(
+        "Ranks of one pod share memory; a container's own limit is 64 MiB.",
+        "emptyDir",
+        memory,
+    );
+    let home = Map::default().with("name", "home").with("emptyDir", Map::default());
+    let told = is_told(manifest.pods).then(|| {
+        let field =
+            Map::default().with("fieldPath", format!("metadata.annotations['{COORDINATOR}']"));
+        let item = Map::default().with("path", "coordinator").with("fieldRef", field);
+        let address = Map::default().about(
+            "The first pod's address, where the cluster's DNS does not tell it.",
+            "downwardAPI",
+            Map::default().with("items", vec![item]),
+        );
+        let secret = Map::default().with("secret", Map::default().with("name", manifest.name));
+        Map::default()
+            .with("name", "told")
+            .with("projected", Map::default().with("sources", vec![address, secret]))
+    });
+    [memory, home].into_iter().chain(told).collect()
 }
 
 #[cfg(test)]
