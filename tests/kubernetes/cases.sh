@@ -52,9 +52,11 @@ IN=little CONF=$cluster/admin.conf run "a quota" 5 0 "quota of namespace little 
 run "unschedulable: GPUs" 5 0 "Insufficient nvidia.com/gpu.*GPUs are short" all_reduce $small --backend net --gpus-per-node 64 --rdma none --wait 5s
 run "unschedulable: labels" 5 0 "no node has these labels" all_reduce $small $net --node-selector pool=none --wait 5s
 IMAGE=localhost/none:1 run "an image that is not there" 5 0 "has no image: it is not on this node" all_reduce $small $net
+run "a queue that admits nobody" 5 0 "is suspended after .*Kueue or another queue" all_reduce $small $net --queue team --wait 8s
 CONF=$cluster/admin.conf IN=others run "a ComputeDomain without its driver" 5 0 "a resource claim is not there" all_reduce $small $net --compute-domain --wait 5s
 
-# In mid-run.
+# In mid-run. busbw caps sizes by the pod's limit: one in which its own pages have no room.
+run "killed for memory" 6 0 "was killed for memory at its limit of 6Mi: give more with --pod-memory" all_reduce -b 8 -e 64M -f 8 -n 5 --batches 1 $net --pod-memory 6Mi
 run "a deadline" 4 1+ "at its deadline of 20 s" all_reduce $net $endless --deadline 20s
 # A pod's processes are among the cluster's: found by the variable that tells its index.
 of_pod() { # INDEX

@@ -88,7 +88,8 @@ start api kube-apiserver --etcd-servers http://127.0.0.1:2379 --cert-dir api --s
   --service-cluster-ip-range "$services" --authorization-mode Node,RBAC --enable-admission-plugins NodeRestriction \
   --token-auth-file users/tokens --anonymous-auth=false --service-account-issuer https://kubernetes.default.svc \
   --service-account-key-file users/accounts.key --service-account-signing-key-file users/accounts.key \
-  --kubelet-preferred-address-types InternalIP --allow-privileged --profiling=false --endpoint-reconciler-type none
+  --kubelet-preferred-address-types InternalIP --allow-privileged --profiling=false --endpoint-reconciler-type none \
+  --feature-gates MutatingAdmissionPolicy=true --runtime-config admissionregistration.k8s.io/v1beta1=true
 
 cat >containerd.toml <<TOML
 version = 2
@@ -169,6 +170,7 @@ printf '#include <unistd.h>\nint main(void) { for (;;) pause(); }\n' | gcc -stat
 "$here/../../tools/image.sh" --name localhost/pause:1 pause pause.tar >>logs/setup 2>&1
 until_done 120 "containerd" ctr --address containerd.sock --namespace k8s.io images import pause.tar
 until_done 120 "the kinds that others define" admin apply --server-side -f "$programs/crds" -f "$here/compute_domain.yaml"
+until_done 120 "a queue that admits nobody" admin apply -f "$here/queue.yaml"
 until_done 180 "the node" admin wait --for=condition=Ready node/node1 --timeout=0
 until_done 120 "the ServiceAccount of the default namespace" admin get serviceaccount default
 
