@@ -41,6 +41,8 @@ ran busbw pairs --backend verbs --ib-dev rxe0 -b 8 -e 4K -n 10 -g 4
 ends "pairs: 4 ranks, every pair" 0
 says "pairs: 4 ranks, every pair" "2.*3"
 ok "pairs: 4 ranks, every pair"
+refuses "pairs: nothing is known where every message is beyond the port's largest" 5 "waived: a message of this port" \
+  busbw pairs --backend verbs --ib-dev rxe0 --only bw -e 64M -g 2
 verified "latency: a traffic class, a service level, an MTU of 256, inline data of 64 bytes" 4 \
   busbw latency $rdma $odd -n 20 --tclass 104 --sl 3 --mtu 256 --inline_size 64
 

@@ -16,10 +16,11 @@ failed() { # NAME WHY
 # On a line of its own: the kernel's messages share the console.
 ok() { printf '\nok: %s\n' "$1"; }
 
-# ran COMMAND...: runs it, at most 90 s; its code in $code.
+# ran COMMAND...: runs it, at most 90 s, or what `longest` says; its code in $code.
+longest=90
 ran() {
   code=0
-  timeout -s KILL 90 "$@" >"$out" 2>"$err" </dev/null || code=$?
+  timeout -s KILL "$longest" "$@" >"$out" 2>"$err" </dev/null || code=$?
 }
 
 # ends NAME CODE: how the command that ran ended.

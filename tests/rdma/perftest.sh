@@ -12,16 +12,17 @@ rdma link add rxe0 type rxe netdev d0
 sleep 1
 mkdir -p /tmp/figures
 
-# theirs PROGRAM OPTION...: one run of perftest between two processes; its row.
+# theirs PROGRAM OPTION...: one run of perftest between two processes; its row. Reads take no -I.
 theirs() {
-  program=$1
+  program=$1 inline="-I 0"
   shift
-  timeout 120 "$program" -F -d rxe0 -x 1 -I 0 "$@" >/tmp/server 2>&1 &
+  case $program in ib_read_*) inline= ;; esac
+  timeout 120 "$program" -F -d rxe0 -x 1 $inline "$@" >/tmp/server 2>&1 &
   server=$!
   # 18515, where it listens.
   tries=0
   until grep -q ":4853 .* 0A " /proc/net/tcp /proc/net/tcp6 || [ "$tries" = 100 ]; do sleep 0.1; tries=$((tries + 1)); done
-  timeout 120 "$program" -F -d rxe0 -x 1 -I 0 "$@" 127.0.0.1 >/tmp/client 2>&1
+  timeout 120 "$program" -F -d rxe0 -x 1 $inline "$@" 127.0.0.1 >/tmp/client 2>&1
   wait "$server"
   awk '$1 == "#bytes" { at = 1; next } at && $1 ~ /^[0-9]+$/ { print; exit }' /tmp/client
 }
@@ -79,6 +80,7 @@ row() {
     }' /tmp/a /tmp/b
 }
 
+echo "# clock: $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource) of $(cat /sys/devices/system/clocksource/clocksource0/available_clocksource)"
 printf "%-14s %-10s %-3s %8s %11s %11s %7s   %s   %s\n" test unit kind bytes perftest busbw ratio "perftest's range" "busbw's range"
 for size in ${SIZES:-2 64 1024 4096 65536}; do
   for verb in ${VERBS:-write read send}; do

@@ -118,11 +118,12 @@ initrd() {
 }
 
 # machine CPUS MEMORY WORDS OUT OPTION...: boots one, with WORDS on the kernel's command line, which the shell of `/init` has as variables.
+# Its clock is the processor's, as on hardware: the kernel would choose the emulated HPET, whose every look leaves the virtual machine.
 machine() {
   local cpus=$1 memory=$2 words=$3 out=$4
   shift 4
   exec timeout -k 5 "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -m "${MEMORY:-$memory}" -smp "${CPUS:-$cpus}" -nographic -no-reboot \
-    -kernel "$folder/vmlinuz" -initrd "$work/initrd" -append "console=ttyS0 quiet panic=1 loglevel=3 $words" "$@" </dev/null >"$out" 2>&1
+    -kernel "$folder/vmlinuz" -initrd "$work/initrd" -append "console=ttyS0 quiet panic=1 loglevel=3 tsc=reliable clocksource=tsc $words" "$@" </dev/null >"$out" 2>&1
 }
 
 # printed OUT: what the script printed.

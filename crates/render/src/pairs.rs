@@ -225,5 +225,12 @@ fn red(text: &str) -> String {
 
 /// At least three digits.
 pub(super) fn figure(value: f64) -> String {
-    fixed(value, if value < 10.0 { 2 } else { 1 })
+    let decimals = match value {
+        10.0.. => 1,
+        // Of a network that is slow.
+        0.000_01..0.01 => 5,
+        0.01..0.1 => 4,
+        _ => 2,
+    };
+    fixed(value, decimals)
 }

@@ -201,6 +201,9 @@ fn figure(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),
+        // Of a network that is slow.
+        0.000_01..0.01 => format!("{value:.5}"),
+        0.01..0.1 => format!("{value:.4}"),
         _ => format!("{value:.2}"),
     }
 }

@@ -83,9 +83,16 @@ impl Outputs {
         let missed = complete && min_bandwidth_held == Some(false);
         let wrong = self.totals.out_of_bounds > 0 || missed;
         let exit = if ended.exit == Exit::Ok && wrong { Exit::WrongData } else { ended.exit };
-        let strict = run.plan.pairing.as_ref().is_some_and(|pairing| pairing.strict);
+        let pairing = run.plan.pairing.as_ref();
+        let strict = pairing.is_some_and(|pairing| pairing.strict);
+        // Of no pair is anything known then: that is no "nobody is slower".
+        let unmeasured = pairing.is_some()
+            && complete
+            && !self.rows.is_empty()
+            && self.rows.iter().all(|row| row.waived.is_some());
         let exit = match exit {
             Exit::Ok if strict && self.rows.iter().any(render::somebody_is_slow) => Exit::Internal,
+            Exit::Ok if unmeasured => Exit::Impossible,
             exit => exit,
         };
         // Advice is about all samples, which a run without end does not keep.

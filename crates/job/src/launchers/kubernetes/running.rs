@@ -229,7 +229,8 @@ impl RunningJob for Run {
                 _ => None,
             });
             // mpirun fails where somebody deletes an MPIJob; the pods of one that fails by itself stay.
-            let is_deleted = |pod: &&Pod| pod.deleted.is_some() || pod.is_gone;
+            let is_deleted =
+                |pod: &&Pod| (pod.deleted.is_some() || pod.is_gone) && pod.code() != Some(0);
             let deleted = first.filter(is_deleted).filter(|_| self.watch.is_mpi && !was_deleted);
             let deleted =
                 deleted.map(|pod| format!("{} was deleted by somebody else", pod.label()));
