@@ -5,6 +5,7 @@
 #   tests/rdma.sh BUSBW --long    beside perftest instead, in turns (tests/rdma/perftest.sh); RUNS (10) a side,
 #                                 only SIZES='2 64' VERBS='write' KINDS='RC' if they are given
 #   tests/rdma.sh BUSBW --loss    what loss costs (tests/rdma/loss.sh), beside what `busbw plan loss` says; RUNS (3)
+#   tests/rdma.sh BUSBW --slow    `pairs` among four hosts: a slow host, a slow pair (tests/rdma/slow.sh); six minutes
 #   tests/rdma.sh BUSBW --network [PAIR]
 #                                 the plugin's rate over four shaped links beside its own over TCP, in turns, and links that break
 #                                 (tests/rdma/paths.sh); RUNS (5) a side, RATE (5) MB/s a link, BREAKS (100). PAIR: the example
@@ -13,7 +14,7 @@
 # device, but no figure: packets go one by one through an emulated processor.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-[ -x "${1:-}" ] || { sed -n '4,11s/^# //p' "$0" >&2; exit 2; }
+[ -x "${1:-}" ] || { sed -n '4,12s/^# //p' "$0" >&2; exit 2; }
 busbw=$(realpath "$1")
 # What is called busbw there.
 work=$(mktemp -d)
@@ -57,6 +58,14 @@ if [ "${2:-}" = --loss ]; then
   code=$?
   echo "# load after: $(cut -d ' ' -f 1-3 /proc/loadavg)"
   exit "$code"
+fi
+
+if [ "${2:-}" = --slow ]; then
+  code=0
+  VMS=4 LIMIT=${LIMIT:-900} tests/rdma/vm.sh pair tests/rdma/slow.sh "$work/busbw" tests/rdma/checks.sh >"$work/out" || code=$?
+  sed -n 's/^0| \(ok: \|# \)/\1/p' "$work/out"
+  judge "$code" >"$work/judged" || { cat "$work/judged"; exit 1; }
+  exit
 fi
 
 if [ "${2:-}" = --network ]; then

@@ -97,7 +97,10 @@ fn records(folder: &Path) -> Vec<String> {
             .arg(&path)
             .output()
             .unwrap();
-        assert!(made.status.success(), "{line}: {}", String::from_utf8_lossy(&made.stderr));
+        // The cost model has no messages between pairs: every row is waived, and nothing is known.
+        let code = if line.starts_with("pairs") { 5 } else { 0 };
+        let said = String::from_utf8_lossy(&made.stderr);
+        assert_eq!(made.status.code(), Some(code), "{line}: {said}");
         all.push(path);
     }
     all.iter().map(|path| fs::read_to_string(path).unwrap()).collect()
