@@ -5,7 +5,7 @@
 #   tests/rdma.sh BUSBW --long    beside perftest instead, in turns (tests/rdma/perftest.sh); RUNS (10) a side,
 #                                 only SIZES='2 64' VERBS='write' KINDS='RC' if they are given
 #   tests/rdma.sh BUSBW --loss    what loss costs (tests/rdma/loss.sh), beside what `busbw plan loss` says; RUNS (3)
-#   tests/rdma.sh BUSBW --slow    `pairs` among four hosts: a slow host, a slow pair (tests/rdma/slow.sh); six minutes
+#   tests/rdma.sh BUSBW --slow    `pairs` among four hosts, of which one has a slow link (tests/rdma/slow.sh); two minutes
 #   tests/rdma.sh BUSBW --network [PAIR]
 #                                 the plugin's rate over four shaped links beside its own over TCP, in turns, and links that break
 #                                 (tests/rdma/paths.sh); RUNS (5) a side, RATE (5) MB/s a link, BREAKS (100). PAIR: the example

@@ -1,22 +1,18 @@
-# Four hosts on one network, whose links have the same rate; then one host's link, and then one pair's way, is slower by a fifth. NCCL's
-# own check of its network compares ring neighbours and warns from 30 % off the median on: it sees neither. The same in all
-# (vm.sh pair, VMS=4). Not two hosts (two.sh).
+# Four hosts on one network, whose links have the same rate; then one host's link is slower by a fifth. NCCL's own check of its network
+# warns from 30 % off the median on: it does not see that. The same in all (vm.sh pair, VMS=4). Not two hosts (two.sh), and not yet
+# one pair's way that is slow.
 set -u
 . ./checks.sh
 export RANK=$VM WORLD_SIZE=$VMS LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 NCCL_IB_TIMEOUT=17
-pairs="busbw pairs --backend verbs --ib-dev rxe0 --qp-timeout 17 --yes --strict --only bw -e 32K -n 2 -W 16"
+pairs="busbw pairs --backend verbs --ib-dev rxe0 --qp-timeout 17 --yes --strict --only bw -e 32K -n 3 -W 4"
 RATE=2000 SLOW=1600
-longest=280
+longest=180
 
-# shape DEVICE KB/s [TO KB/s]: what leaves by it, and what goes to one address.
+# shape DEVICE KB/s: what leaves by it.
 shape() {
   tc qdisc del dev "$1" root 2>/dev/null
   tc qdisc add dev "$1" root handle 1: htb default 1
   tc class add dev "$1" parent 1: classid 1:1 htb rate "$(($2 * 8))kbit" burst 16k cburst 16k
-  [ $# = 2 ] || {
-    tc class add dev "$1" parent 1: classid 1:2 htb rate "$(($4 * 8))kbit" burst 16k cburst 16k
-    tc filter add dev "$1" parent 1: protocol ip u32 match ip dst "$3" flowid 1:2
-  }
 }
 # all WHAT: what each host sends, and what the switch sends to it.
 all() {
@@ -26,8 +22,6 @@ all() {
   else
     shape d0 "$RATE"
     [ "$1.$VM" != host.2 ] || shape d0 "$SLOW"
-    [ "$1.$VM" != pair.1 ] || shape d0 "$RATE" 10.0.0.4 "$SLOW"
-    [ "$1.$VM" != pair.3 ] || shape d0 "$RATE" 10.0.0.2 "$SLOW"
   fi
 }
 # named WHAT CODE NAME TEXT
@@ -40,4 +34,3 @@ named() {
 }
 named none 0 "four hosts alike: nobody is named" "."
 named host 1 "a host whose link is slower by a fifth is named" "^# vm2 .*slower than its peers do .6 of 6 directed pairs"
-named pair 1 "a pair that is slower by a fifth, and no neighbours in a ring, is named" "^# .*vm1.*vm3.* slower|^# .*vm3.*vm1.* slower"
