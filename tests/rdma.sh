@@ -63,8 +63,8 @@ fi
 if [ "${2:-}" = --slow ]; then
   code=0
   VMS=4 LIMIT=${LIMIT:-900} tests/rdma/vm.sh pair tests/rdma/slow.sh "$work/busbw" tests/rdma/checks.sh >"$work/out" || code=$?
-  sed -n 's/^0| \(ok: \|# \)/\1/p' "$work/out"
-  judge "$code" >"$work/judged" || { cat "$work/judged"; exit 1; }
+  sed -n 's/^0| # /# /p' "$work/out"
+  judge "$code"
   exit
 fi
 
