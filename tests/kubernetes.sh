@@ -73,7 +73,6 @@ if [ -n "$bars" ]; then
   exit $failed
 fi
 if [ -n "$operators" ]; then
-  # shellcheck source=tests/kubernetes/init.sh
   # shellcheck source=tests/kubernetes/operators.sh
   . tests/kubernetes/operators.sh
   echo "$(wc -l <"$seen") run, in $SECONDS s"

@@ -12,7 +12,6 @@ admin --namespace least create rolebinding mpijobs --role=mpijobs --serviceaccou
 mpi() { # NAME CODE ROWS TEXT COMMAND WORD...
   IMAGE=$mpi_image PODS=${PODS:-3} run "${@:1:5}" --kind mpijob "${@:6}"
 }
-export mpi_image
 
 mpi "mpijob: nobody makes its pods" 5 0 "no pod was made for MPIJob.*mpi-operator does not run" all_reduce $small $net --wait 8s
 tests/kubernetes/cluster.sh inside "$cluster" "$operators/bin/mpi-operator" --kubeConfig "$cluster/admin.conf" --lock-namespace default \
