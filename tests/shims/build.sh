@@ -69,6 +69,13 @@ compile communicator communicator-rccl -DSHIM_ROCM
         $(objects communicator-rccl call call_config collective reduction room log config tuning nccl-rccl)
 }
 
+for name in verbs verbs_adapter verbs_wire verbs_gpu; do compile "$name" "$name"; done
+# shellcheck disable=SC2046
+link "$out/libibverbs.so.1" libibverbs.so.1 $(objects verbs verbs_adapter verbs_wire verbs_gpu)
+compile sysfs sysfs
+g++ -shared -Wl,--exclude-libs,ALL -o "$out/libsysfs-shim.so.new" "$out/objects/sysfs.o" -ldl
+mv "$out/libsysfs-shim.so.new" "$out/libsysfs-shim.so"
+
 # A net plugin of its own, which imitates nobody's: the file is what NCCL makes of "shim".
 compile net net
 g++ -shared -Wl,-Bsymbolic -Wl,--exclude-libs,ALL -o "$out/libnccl-net-shim.so.new" "$out/objects/net.o" -lpthread

@@ -34,6 +34,7 @@ enum Result : int {
     NotReady = 600,
     IllegalAddress = 700,
     LaunchFailed = 719,
+    NotSupported = 801,
     CaptureUnsupported = 900,
     CaptureInvalidated = 901,
     CaptureUnmatched = 903,

@@ -4,6 +4,9 @@
 #include "machine.h"
 #include "setting.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstdio>
 
 using namespace shim;
@@ -107,6 +110,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
         case 41: *value = 1; break;                                 // unified addressing
         case 75: *value = 9; break;                                 // compute capability
         case 76: *value = 0; break;
+        case 124: *value = static_cast<int>(number("BUSBW_SHIM_DMA_BUF", 1)); break;
         case 131: *value = -1; break;                               // NUMA_ID: no node of its own
         case 132: *value = static_cast<int>(number("BUSBW_SHIM_MULTICAST", 0)); break;
         case 134: *value = numa_of(device); break;                  // HOST_NUMA_ID
@@ -221,6 +225,37 @@ int cuMemsetD8_v2(void* to, unsigned char value, size_t bytes) {
 
 int cuMemsetD8Async(void* to, unsigned char value, size_t bytes, void* stream) {
     return fill(to, value, bytes, stream);
+}
+
+// Type 1 is a dma-buf. The file has the size of the range, as a dma-buf has, and nothing in it.
+int cuMemGetHandleForAddressRange(void* out, const void* from, size_t bytes, int type, unsigned long long flags) {
+    Context* context = nullptr;
+    if (Result no = current(&context)) return no;
+    constexpr size_t page = 4096;
+    Allocation block;
+    bool is_whole = reinterpret_cast<uintptr_t>(from) % page == 0 && bytes % page == 0;
+    if (!out || type != 1 || flags || !is_whole || !find(from, bytes, &block)) return InvalidValue;
+    if (!number("BUSBW_SHIM_DMA_BUF", 1)) return NotSupported;
+    if (block.kind == Kind::Pinned) return InvalidValue;
+    int file = memfd_create("busbw-shim-dma-buf", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) return OutOfMemory;
+    *static_cast<int*>(out) = file;
+    return Success;
+}
+
+int cuFlushGPUDirectRDMAWrites(int target, int scope) {
+    Context* context = nullptr;
+    if (Result no = current(&context)) return no;
+    return target == 0 && (scope == 100 || scope == 200) ? Success : InvalidValue;
+}
+
+// Of its attributes the type of memory (2): 1 is the host's, 2 a GPU's.
+int cuPointerGetAttribute(void* out, int attribute, const void* pointer) {
+    if (Result no = ready()) return no;
+    Allocation block;
+    if (!out || attribute != 2 || !find(pointer, 1, &block)) return InvalidValue;
+    *static_cast<unsigned*>(out) = block.kind == Kind::Pinned ? 1 : 2;
+    return Success;
 }
 
 int cuStreamCreate(Stream** out, unsigned flags) { return create_stream(flags, out); }

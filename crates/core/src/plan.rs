@@ -18,6 +18,7 @@ pub use backend::{
     BackendChoice, BackendSpec, BufferMemory, CheckedBy, GpuOptionUse, GpuOptions, Memory, MovedBy,
     RankHolder, Registration,
 };
+pub use buffers::Arrival;
 pub use calls::{CallClass, Calls, LeftOut};
 pub use messaging::{LargeMessages, Messaging};
 pub use nccl_tests::NcclTestsRelease;

@@ -12,6 +12,7 @@ mod kernel_log;
 mod out_of_memory;
 mod pci;
 mod process;
+mod proximity;
 mod rdma;
 mod shaper;
 mod tasks;
@@ -33,6 +34,7 @@ pub use kernel_log::kernel_log;
 pub use out_of_memory::{OutOfMemory, OutOfMemoryKills, out_of_memory};
 pub use pci::{Access, PciDevice, is_address, is_gpu};
 pub use process::{Limit, allowed_cores, locked_memory, may_lock};
+pub use proximity::{Proximity, nearest_gpu, proximity};
 pub use rdma::{
     AddressKind, Candidates, Choice, Gid, Port, RdmaDevice, Wanted, candidates, choose, roce_mtu,
 };

@@ -1,6 +1,7 @@
 //! The backends: the code that moves the bytes. Each is a folder with a `factory`, and one line in `factory()` below.
 //! Not measurement: a backend runs the operations it is given and returns how long they took.
 
+mod buffer_gpus;
 mod channel;
 mod device;
 mod factory;

@@ -306,6 +306,8 @@ pub(super) mod access {
     pub(crate) const LOCAL_WRITE: c_uint = 1;
     pub(crate) const REMOTE_WRITE: c_uint = 1 << 1;
     pub(crate) const REMOTE_READ: c_uint = 1 << 2;
+    /// Of those that a device may ignore (IBV_ACCESS_OPTIONAL_RANGE).
+    pub(crate) const RELAXED_ORDERING: c_uint = 1 << 20;
 }
 
 /// `enum ibv_qp_attr_mask`.

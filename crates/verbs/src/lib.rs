@@ -14,6 +14,6 @@ pub use connection::{Address, Endpoint, Link};
 pub use device::{Device, Limits, LinkLayer, Port};
 pub use error::VerbsError;
 pub use library::Verbs;
-pub use memory::{Region, Registration, RemoteMemory};
+pub use memory::{PcieOrdering, Region, Registration, RemoteMemory, StrictAlias};
 pub use queue::{Completed, CompletionQueue, Ended};
 pub use queue_pair::{Place, QueuePair, Request, Service, Sizes, Work};

@@ -2,7 +2,7 @@
 //! Not the devices (`device`).
 
 use std::{
-    ffi::{CStr, c_char, c_int, c_void},
+    ffi::{CStr, c_char, c_int, c_uint, c_void},
     path::Path,
     sync::OnceLock,
 };
@@ -32,6 +32,7 @@ table! {
         open_device = [c"ibv_open_device"] (*mut abi::Opaque) -> *mut abi::Context;
         alloc_pd = [c"ibv_alloc_pd"] (*mut abi::Context) -> *mut abi::Opaque;
         reg_mr = [c"ibv_reg_mr"] (*mut abi::Opaque, *mut c_void, usize, c_int) -> *mut abi::MemoryRegion;
+        reg_mr_iova2 = [c"ibv_reg_mr_iova2"] (*mut abi::Opaque, *mut c_void, usize, u64, c_uint) -> *mut abi::MemoryRegion;
         reg_dmabuf_mr = [c"ibv_reg_dmabuf_mr"] (*mut abi::Opaque, u64, usize, u64, c_int, c_int) -> *mut abi::MemoryRegion;
         create_cq = [c"ibv_create_cq"] (*mut abi::Context, c_int, *mut c_void, *mut c_void, c_int) -> *mut abi::CompletionQueue;
         create_qp = [c"ibv_create_qp"] (*mut abi::Opaque, *mut abi::NewQueuePair) -> *mut abi::QueuePair;

@@ -1,7 +1,8 @@
-//! Memory of this process that a device reads and writes, also while nobody here looks.
-//! Not GPUs' memory, and not the requests.
+//! Memory that a device reads and writes, also while nobody here looks: of this process, or of a GPU.
+//! Not the requests, and not allocating a GPU's memory (`busbw_ffi::gpu`).
 
 use std::{
+    any::Any,
     fmt, io,
     ops::Range,
     ptr,
@@ -25,7 +26,29 @@ pub struct RemoteMemory {
 }
 
 /// The device may write there, and the other end may read and write.
-const RIGHTS: i32 = (access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_READ) as i32;
+const RIGHTS: u32 = access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_READ;
+
+/// The order in which a device's writes over PCIe reach the memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PcieOrdering {
+    /// That of the packets, so that the last byte of a message says that all of it is there.
+    Strict,
+    /// Any; a completion comes after what it completes. Faster on some processors. As perftest and NCCL ask for it, where
+    /// libibverbs has `ibv_reg_mr_iova2` (rdma-core 28), which leaves the flag out for kernels without it.
+    Relaxed,
+}
+
+impl PcieOrdering {
+    /// The flags of a registration.
+    fn rights(self, device: &Device) -> u32 {
+        match self {
+            PcieOrdering::Relaxed if device.verbs.calls.reg_mr_iova2.is_some() => {
+                RIGHTS | access::RELAXED_ORDERING
+            }
+            PcieOrdering::Relaxed | PcieOrdering::Strict => RIGHTS,
+        }
+    }
+}
 
 /// Memory that a device knows: of this process, or of a GPU. Ending it, as dropping does, ends all access to it.
 pub struct Registration {
@@ -57,10 +80,20 @@ impl Registration {
         device: &Arc<Device>,
         address: *mut u8,
         bytes: usize,
+        ordering: PcieOrdering,
     ) -> Result<Registration, VerbsError> {
-        let register = device.verbs.calls.reg_mr.ok_or(VerbsError::Absent("ibv_reg_mr"))?;
-        // SAFETY: the domain is open, and the caller vouches for the memory.
-        let made = unsafe { register(device.domain, address.cast(), bytes, RIGHTS) };
+        let calls = &device.verbs.calls;
+        let rights = ordering.rights(device);
+        // Only the newer function knows which flags may be left out.
+        if let Some(register) = calls.reg_mr_iova2.filter(|_| rights != RIGHTS) {
+            let address = address.cast();
+            // SAFETY: the domain is open, and the caller vouches for the memory.
+            let made = unsafe { register(device.domain, address, bytes, address as u64, rights) };
+            return Registration::checked(device, "ibv_reg_mr_iova2", made);
+        }
+        let register = calls.reg_mr.ok_or(VerbsError::Absent("ibv_reg_mr"))?;
+        // SAFETY: as above.
+        let made = unsafe { register(device.domain, address.cast(), bytes, rights as i32) };
         Registration::checked(device, "ibv_reg_mr", made)
     }
 
@@ -76,11 +109,13 @@ impl Registration {
         (descriptor, offset): (i32, u64),
         address: u64,
         bytes: usize,
+        ordering: PcieOrdering,
     ) -> Result<Registration, VerbsError> {
         let register = device.verbs.calls.reg_dmabuf_mr;
         let register = register.ok_or(VerbsError::Absent("ibv_reg_dmabuf_mr"))?;
+        let rights = ordering.rights(device) as i32;
         // SAFETY: the domain is open, and the caller vouches for the memory.
-        let made = unsafe { register(device.domain, offset, bytes, address, descriptor, RIGHTS) };
+        let made = unsafe { register(device.domain, offset, bytes, address, descriptor, rights) };
         Registration::checked(device, "ibv_reg_dmabuf_mr", made)
     }
 
@@ -125,12 +160,20 @@ struct Pages {
     bytes: usize,
 }
 
-/// Registered memory pages, zeros at first. It has no references into it: bytes are copied in and out, since the other
-/// end may write at any time.
+/// What a region consists of.
+enum Owner {
+    /// Pages of this process.
+    Pages(Pages),
+    /// Memory that this process cannot read, and what keeps it allocated.
+    Elsewhere { _memory: Box<dyn Any + Send + Sync> },
+}
+
+/// Registered memory. It has no references into it: bytes are copied in and out, since the other end may write at any time.
 pub struct Region {
-    // Dropped before the pages that it is of.
+    // Dropped before the memory that it is of.
     registration: Registration,
-    pages: Pages,
+    owner: Owner,
+    address: u64,
     bytes: usize,
 }
 
@@ -139,6 +182,21 @@ pub struct Region {
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
+
+/// A region's memory with a key whose writes are ordered strictly.
+#[derive(Debug)]
+pub struct StrictAlias {
+    // Before the memory that it is of.
+    registration: Registration,
+    region: Arc<Region>,
+}
+
+impl StrictAlias {
+    /// What the other end needs to reach it.
+    pub fn remote(&self) -> RemoteMemory {
+        RemoteMemory { address: self.region.address, key: self.registration.remote_key() }
+    }
+}
 
 impl fmt::Debug for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -151,7 +209,11 @@ impl Region {
     ///
     /// # Errors
     /// There is no memory, or it cannot be locked (memlock).
-    pub fn new(device: &Arc<Device>, bytes: usize) -> Result<Arc<Region>, VerbsError> {
+    pub fn new(
+        device: &Arc<Device>,
+        bytes: usize,
+        ordering: PcieOrdering,
+    ) -> Result<Arc<Region>, VerbsError> {
         let whole = bytes.max(1).next_multiple_of(PAGE);
         // SAFETY: a new anonymous mapping at an address of the kernel's choice.
         let address = unsafe {
@@ -170,8 +232,54 @@ impl Region {
             unsafe { pages.address.add(at).write_volatile(0) };
         }
         // SAFETY: the mapping lives until the registration has ended; bytes are only copied in and out.
-        let registration = unsafe { Registration::of_memory(device, pages.address, whole) }?;
-        Ok(Arc::new(Region { registration, pages, bytes }))
+        let registration =
+            unsafe { Registration::of_memory(device, pages.address, whole, ordering) }?;
+        let address = pages.address as u64;
+        Ok(Arc::new(Region { registration, owner: Owner::Pages(pages), address, bytes }))
+    }
+
+    /// Memory of a GPU: the `bytes` bytes from `address` on, which `memory` keeps allocated. Nothing is copied in or out here.
+    ///
+    /// # Safety
+    /// The registration is of these bytes, and they are nobody else's until `memory` is dropped.
+    pub unsafe fn elsewhere(
+        registration: Registration,
+        address: u64,
+        bytes: usize,
+        memory: Box<dyn Any + Send + Sync>,
+    ) -> Arc<Region> {
+        Arc::new(Region {
+            registration,
+            owner: Owner::Elsewhere { _memory: memory },
+            address,
+            bytes,
+        })
+    }
+
+    /// The same memory once more, for writes of the other end that keep the order of their packets.
+    ///
+    /// # Errors
+    /// It cannot be locked once more (memlock), or is not this process's.
+    pub fn strict(self: &Arc<Region>) -> Result<StrictAlias, VerbsError> {
+        let address = self.reach(&(0..self.bytes))?;
+        let (device, ordering) = (&self.registration.device, PcieOrdering::Strict);
+        // SAFETY: the alias holds on to the region; bytes are only copied in and out.
+        let registration =
+            unsafe { Registration::of_memory(device, address, self.bytes, ordering) }?;
+        Ok(StrictAlias { registration, region: Arc::clone(self) })
+    }
+
+    /// The pages, if this process has them.
+    fn pages(&self) -> Option<&Pages> {
+        match &self.owner {
+            Owner::Pages(pages) => Some(pages),
+            Owner::Elsewhere { .. } => None,
+        }
+    }
+
+    /// Whether the processor can copy from it, as inline requests do.
+    pub(super) fn is_readable(&self) -> bool {
+        self.pages().is_some()
     }
 
     /// The key by which our own requests name it.
@@ -182,7 +290,7 @@ impl Region {
 
     /// What the other end needs to reach it.
     pub fn remote(&self) -> RemoteMemory {
-        RemoteMemory { address: self.pages.address as u64, key: self.registration.remote_key() }
+        RemoteMemory { address: self.address, key: self.registration.remote_key() }
     }
 
     pub(super) fn piece(&self, range: &Range<usize>) -> Result<abi::Piece, VerbsError> {
@@ -190,7 +298,7 @@ impl Region {
         let length = u32::try_from(range.len())
             .map_err(|_| VerbsError::Misuse("a message has 4 GiB at most"))?;
         let lkey = self.registration.local_key();
-        Ok(abi::Piece { address: self.pages.address as u64 + range.start as u64, length, lkey })
+        Ok(abi::Piece { address: self.address + range.start as u64, length, lkey })
     }
 
     fn within(&self, range: &Range<usize>) -> Result<(), VerbsError> {
@@ -200,14 +308,21 @@ impl Region {
         }
     }
 
-    /// One byte, as it is now: the device may have just written it. What was written before it is seen after it.
+    /// The bytes of a range as this process reaches them.
+    fn reach(&self, range: &Range<usize>) -> Result<*mut u8, VerbsError> {
+        self.within(range)?;
+        let pages = self.pages().ok_or(VerbsError::Misuse("memory that is not this process's"))?;
+        // SAFETY: within the mapping, which has at least `bytes` bytes.
+        Ok(unsafe { pages.address.add(range.start) })
+    }
+
+    /// One byte, as it is now: the device may have just written it. What was written before it is seen after it, if the
+    /// memory is registered with strict ordering. 0 where this process cannot look.
     #[inline]
     pub fn byte(&self, at: usize) -> u8 {
-        if at >= self.bytes {
-            return 0;
-        }
+        let Some(pages) = self.pages().filter(|_| at < self.bytes) else { return 0 };
         // SAFETY: within the mapping. A volatile read, since the device writes.
-        let byte = unsafe { self.pages.address.add(at).read_volatile() };
+        let byte = unsafe { pages.address.add(at).read_volatile() };
         fence(Ordering::Acquire);
         byte
     }
@@ -215,9 +330,9 @@ impl Region {
     /// Changes one byte.
     #[inline]
     pub fn set_byte(&self, at: usize, byte: u8) {
-        if at < self.bytes {
+        if let Some(pages) = self.pages().filter(|_| at < self.bytes) {
             // SAFETY: within the mapping; a volatile write, since the device reads.
-            unsafe { self.pages.address.add(at).write_volatile(byte) };
+            unsafe { pages.address.add(at).write_volatile(byte) };
             fence(Ordering::Release);
         }
     }
@@ -225,25 +340,23 @@ impl Region {
     /// Copies bytes out.
     ///
     /// # Errors
-    /// They do not lie within the memory.
+    /// They do not lie within the memory, or it is not this process's.
     pub fn read(&self, from: usize, into: &mut [u8]) -> Result<(), VerbsError> {
-        self.within(&(from..from.saturating_add(into.len())))?;
+        let first = self.reach(&(from..from.saturating_add(into.len())))?;
         fence(Ordering::Acquire);
         // SAFETY: within the mapping, and `into` is not: no reference into it exists.
-        unsafe {
-            ptr::copy_nonoverlapping(self.pages.address.add(from), into.as_mut_ptr(), into.len())
-        };
+        unsafe { ptr::copy_nonoverlapping(first, into.as_mut_ptr(), into.len()) };
         Ok(())
     }
 
     /// Copies bytes in.
     ///
     /// # Errors
-    /// They do not lie within the memory.
+    /// They do not lie within the memory, or it is not this process's.
     pub fn write(&self, to: usize, from: &[u8]) -> Result<(), VerbsError> {
-        self.within(&(to..to.saturating_add(from.len())))?;
+        let first = self.reach(&(to..to.saturating_add(from.len())))?;
         // SAFETY: as above.
-        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), self.pages.address.add(to), from.len()) };
+        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), first, from.len()) };
         fence(Ordering::Release);
         Ok(())
     }

@@ -65,6 +65,8 @@ pub enum Work {
     Signal(u32),
     /// Writes to the other end's memory, from this offset on.
     Write(RemoteMemory, usize),
+    /// The same, and a receive of the other end completes once it is there.
+    WriteAndNotify(RemoteMemory, usize),
     /// Reads the other end's memory, from this offset on.
     Read(RemoteMemory, usize),
 }
@@ -209,9 +211,10 @@ impl QueuePair {
                     Work::Send => opcode::SEND,
                     Work::Signal(_) => opcode::SEND_WITH_IMMEDIATE,
                     Work::Write(..) => opcode::WRITE,
+                    Work::WriteAndNotify(..) => opcode::WRITE_WITH_IMMEDIATE,
                     Work::Read(..) => opcode::READ,
                 },
-                flags: self.flags(&request),
+                flags: self.flags(&request, region.is_readable()),
                 immediate: match request.work {
                     Work::Signal(number) => number.to_be(),
                     _ => 0,
@@ -244,7 +247,9 @@ impl QueuePair {
 
     fn target(&self, work: Work) -> abi::Target {
         match work {
-            Work::Write(memory, offset) | Work::Read(memory, offset) => {
+            Work::Write(memory, offset)
+            | Work::WriteAndNotify(memory, offset)
+            | Work::Read(memory, offset) => {
                 let address = memory.address.wrapping_add(offset as u64);
                 abi::Target { remote: abi::Remote { address, rkey: memory.key } }
             }
@@ -256,9 +261,10 @@ impl QueuePair {
         }
     }
 
-    fn flags(&self, request: &Request) -> u32 {
+    fn flags(&self, request: &Request, is_readable: bool) -> u32 {
         let signaled = if request.signaled { abi::SIGNALED } else { 0 };
-        let copied = !matches!(request.work, Work::Read(..))
+        let copied = is_readable
+            && !matches!(request.work, Work::Read(..))
             && request.range.len() <= self.sizes.inline_bytes as usize;
         signaled | if copied { abi::INLINE } else { 0 }
     }

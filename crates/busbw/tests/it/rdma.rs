@@ -1,5 +1,9 @@
-//! RDMA's command lines, and what happens on a machine without RDMA.
-//! Not messages over RDMA: tests/rdma.sh has soft RoCE in virtual machines.
+//! RDMA's command lines, what happens on a machine without RDMA, and adapters that are shims.
+//! Not messages over a network: tests/rdma.sh has soft RoCE in virtual machines.
+
+mod adapters;
+mod gpu_memory;
+mod ports;
 
 use std::{
     fs,

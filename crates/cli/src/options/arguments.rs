@@ -263,8 +263,8 @@ pub struct BenchArguments {
     /// what it chooses [default: BUSBW_TUNER, if NCCL_TUNER_PLUGIN names busbw's tuner]
     #[arg(long, value_name = "FILE", help_heading = "Libraries and devices")]
     pub tuner: Option<PathBuf>,
-    /// Memory of the buffers with --backend mpi: host, gpu, or one for each end of a pair, such as
-    /// gpu,host. gpu needs an MPI that reports support for GPU buffers [default: host]
+    /// Memory of the buffers with --backend mpi or verbs: host, gpu, or one for each end of a pair, such as
+    /// gpu,host. gpu needs an MPI that reports support for GPU buffers, or an RDMA device that reaches them [default: host]
     #[arg(long, value_name = "WHERE", value_parser = buffers, help_heading = "Libraries and devices")]
     pub buffers: Option<Buffers>,
     /// Bind each rank to the processors of its GPU's NUMA node, or do not bind
@@ -329,7 +329,9 @@ impl BenchArguments {
     pub fn wanted_buffers(&self) -> Option<[Memory; 2]> {
         let memory = |gpu| if gpu { Memory::Gpu } else { Memory::Host };
         let theirs = self.osu.as_ref().and_then(|osu| osu.on_gpus());
-        theirs.map(|sides| sides.map(memory)).or(self.buffers.map(|Buffers(each)| each))
+        let ours = self.buffers.map(|Buffers(each)| each);
+        let perftests = || self.rdma.use_cuda.map(|_| [Memory::Gpu; 2]);
+        theirs.map(|sides| sides.map(memory)).or(ours).or_else(perftests)
     }
 
     /// Whether buffers on GPUs are asked for.

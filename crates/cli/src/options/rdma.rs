@@ -1,6 +1,8 @@
 //! Options of RDMA: which verb, device, port and address, and how much at once. The names are perftest's.
 //! Not perftest's programs and letters (`perftest`), and not choosing a device.
 
+use std::str::FromStr;
+
 use busbw_core::plan::{Connection, Verb};
 use clap::{
     Args,
@@ -30,6 +32,29 @@ fn connections() -> impl TypedValueParser<Value = Connection> {
 fn mtus() -> impl TypedValueParser<Value = u32> {
     PossibleValuesParser::new(["256", "512", "1024", "2048", "4096"])
         .try_map(|word| word.parse::<u32>())
+}
+
+/// The GPU whose memory is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuChoice {
+    /// The nearest to the rank's port.
+    Nearest,
+    /// The one with this number.
+    Number(u16),
+}
+
+impl FromStr for GpuChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GpuChoice, String> {
+        match text {
+            "auto" => Ok(GpuChoice::Nearest),
+            number => {
+                let number = number.parse::<u16>().map(GpuChoice::Number);
+                number.map_err(|_| "write a GPU's number, or auto for the nearest to the port".to_owned())
+            }
+        }
+    }
 }
 
 /// How messages go over RDMA devices.
@@ -84,6 +109,15 @@ pub struct RdmaArguments {
     /// Send a packet again after 4.096 us times 2 to the power of this, 1 to 31 [default: 14]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=31), help_heading = HEADING, hide_short_help = true)]
     pub qp_timeout: Option<u8>,
+    /// Messages from and to the memory of GPU N, or of the one nearest to the port (auto, as --buffers gpu) [default: the host's memory]
+    #[arg(long = "use_cuda", visible_alias = "use_rocm", value_name = "N|auto", help_heading = HEADING, hide_short_help = true)]
+    pub use_cuda: Option<GpuChoice>,
+    /// Give a GPU's memory to the device as a dma-buf, or not at all [default: by nvidia_peermem where there is no dma-buf]
+    #[arg(long = "use_cuda_dmabuf", visible_alias = "use_rocm_dmabuf", help_heading = HEADING, hide_short_help = true)]
+    pub use_cuda_dmabuf: bool,
+    /// Keep the order of packets in the device's writes to memory [default: PCIe relaxed ordering, but where a last byte is polled]
+    #[arg(long = "disable_pcie_relaxed", help_heading = HEADING, hide_short_help = true)]
+    pub disable_pcie_relaxed: bool,
 }
 
 impl RdmaArguments {
@@ -106,6 +140,9 @@ impl RdmaArguments {
             ("--tclass", self.tclass.is_some()),
             ("--sl", self.sl.is_some()),
             ("--qp-timeout", self.qp_timeout.is_some()),
+            ("--use_cuda", self.use_cuda.is_some()),
+            ("--use_cuda_dmabuf", self.use_cuda_dmabuf),
+            ("--disable_pcie_relaxed", self.disable_pcie_relaxed),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
     }

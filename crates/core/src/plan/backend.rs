@@ -132,7 +132,7 @@ const VERBS: BackendSpec = BackendSpec {
     name: "verbs",
     help: Some("RDMA devices, between memory of hosts: perftest's tests"),
     moved_by: MovedBy::Verbs,
-    buffers: BufferMemory::Host,
+    buffers: BufferMemory::Chosen,
     shares_memory: false,
     rank_holder: RankHolder::Process,
     needs_launcher: false,

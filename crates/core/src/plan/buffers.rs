@@ -1,11 +1,20 @@
 //! The size of a rank's buffers, the part that an iteration uses, and the memory that they are in.
 //! Not their content (`pattern`).
 
-use super::{BufferMemory, Case, Memory, Plan, Style};
+use super::{BufferMemory, Case, Memory, Plan, Style, Verb};
 use crate::Benchmark;
 
 /// Bytes of a cache line.
 const CACHE_LINE_BYTES: usize = 64;
+
+/// How an RDMA write is seen to arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// The receiver's processor polls the last byte.
+    Polled,
+    /// A receive completes, since no processor can poll a GPU's memory.
+    Notified,
+}
 
 impl Plan {
     /// Byte offset of iteration `iteration`'s part: successive iterations use successive parts of
@@ -61,6 +70,21 @@ impl Plan {
     /// The offset of a one-byte answer in the buffers of messages: in a cache line of its own.
     pub fn answer_offset(&self) -> usize {
         self.data_bytes().next_multiple_of(CACHE_LINE_BYTES)
+    }
+
+    /// How the end that waits for an RDMA write sees it arrive where latency is measured; `None` without such writes.
+    pub fn arrival_of_writes(&self) -> Option<Arrival> {
+        let options = self.backend.verbs_options()?;
+        let is_latency = match self.benchmark {
+            Benchmark::Messages(test) => test.is_latency(),
+            Benchmark::Pairs => true,
+            Benchmark::Collective(_) | Benchmark::Replay => false,
+        };
+        let is_on_gpu = self.buffers.is_some_and(|each| each.contains(&Memory::Gpu));
+        (options.verb == Verb::Write && is_latency).then_some(match is_on_gpu {
+            true => Arrival::Notified,
+            false => Arrival::Polled,
+        })
     }
 
     /// The memory of world rank `rank`'s buffers.

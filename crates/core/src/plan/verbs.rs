@@ -110,6 +110,15 @@ pub struct VerbsOptions {
     pub service_level: u8,
     /// Time until a packet is sent again: 4.096 us × 2^this.
     pub timeout: u8,
+    /// Whether the device keeps the order of packets in its writes over PCIe, where it need not.
+    #[serde(default)]
+    pub strict_ordering: bool,
+    /// The GPU whose memory is used, by its number; by default the nearest to the port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<u16>,
+    /// Whether a GPU's memory is given to the device as a dma-buf only.
+    #[serde(default)]
+    pub only_dma_buf: bool,
 }
 
 impl Default for VerbsOptions {
@@ -130,6 +139,9 @@ impl Default for VerbsOptions {
             traffic_class: 0,
             service_level: 0,
             timeout: 14,
+            strict_ordering: false,
+            gpu: None,
+            only_dma_buf: false,
         }
     }
 }

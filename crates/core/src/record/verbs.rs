@@ -48,7 +48,28 @@ pub struct VerbsFacts {
     pub interface: Option<String>,
     /// Bytes up to which messages are copied when they are posted, as the device granted it.
     pub inline_bytes: u32,
+    /// Whether the device may write to memory in any order (PCIe relaxed ordering), as far as it was asked to.
+    #[serde(default)]
+    pub relaxed_ordering: bool,
+    /// The GPU that holds the rank's buffers; without one they are in the host's memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<BufferGpu>,
     /// Why this device, port and address.
+    pub why: String,
+}
+
+/// The GPU that holds a rank's buffers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferGpu {
+    /// Its number among the GPUs that the rank's process sees.
+    pub ordinal: usize,
+    /// Its PCI address.
+    pub address: String,
+    /// Its name.
+    pub name: String,
+    /// How the device was given its memory: "dma-buf", or "peer memory" (nvidia_peermem).
+    pub export: String,
+    /// Why this GPU.
     pub why: String,
 }
 
@@ -78,8 +99,11 @@ impl VerbsFacts {
             Some(gid) => format!("GID {} {gid}", self.gid_index),
             None => format!("LID {}", self.lid),
         };
+        let memory = self.gpu.as_ref().map_or_else(String::new, |gpu| {
+            format!(", memory of GPU {} ({}, {})", gpu.ordinal, gpu.address, gpu.export)
+        });
         format!(
-            "RDMA {} over {} on {device}/{port} ({protocol}{rate}, {address}, MTU {mtu})",
+            "RDMA {} over {} on {device}/{port} ({protocol}{rate}, {address}, MTU {mtu}){memory}",
             verb.name(),
             connection.name(),
         )
@@ -115,6 +139,8 @@ mod tests {
             numa: Some(0),
             interface: None,
             inline_bytes: 0,
+            relaxed_ordering: true,
+            gpu: None,
             why: String::new(),
         };
         let one = "RDMA write over RC on mlx5_0/1 (RoCE v2 at 400 Gb/s, GID 3 10.0.0.1, MTU 4096)";
@@ -122,5 +148,14 @@ mod tests {
         assert_eq!(rank(0).port_and_slot(), "mlx5_0/1 at 400 Gb/s in PCIe 5.0 x16");
         let infiniband = VerbsFacts { gid: None, lid: 7, ..rank(1) };
         assert!(infiniband.said().contains("LID 7"), "{}", infiniband.said());
+        let gpu = BufferGpu {
+            ordinal: 3,
+            address: "0000:19:00.0".to_owned(),
+            name: "NVIDIA H200".to_owned(),
+            export: "dma-buf".to_owned(),
+            why: String::new(),
+        };
+        let on_gpu = VerbsFacts { gpu: Some(gpu), ..rank(0) }.said();
+        assert!(on_gpu.ends_with("), memory of GPU 3 (0000:19:00.0, dma-buf)"), "{on_gpu}");
     }
 }

@@ -130,6 +130,13 @@ impl Context {
         call!(self.runtime, context_set(self.handle)).map_err(|e| e.on(self.ordinal))
     }
 
+    /// An attribute of the GPU, by its number in CUDA's header; `None` where the driver does not know it.
+    pub(super) fn attribute(&self, which: c_int) -> Option<c_int> {
+        let mut value = 0;
+        call!(self.runtime, device_attribute(&mut value, which, self.device)).ok()?;
+        Some(value)
+    }
+
     /// Number of its GPU.
     pub fn ordinal(&self) -> i32 {
         self.ordinal

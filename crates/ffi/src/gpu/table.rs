@@ -39,6 +39,9 @@ table! {
         stream_wait = [c"cuStreamSynchronize", c"hipStreamSynchronize"] (Handle) -> c_int;
         set_bytes = [c"cuMemsetD8Async", c"hipMemsetD8Async"]
             (Address, u8, usize, Handle) -> c_int;
+        export_range = [c"cuMemGetHandleForAddressRange", c"hipMemGetHandleForAddressRange"]
+            (*mut c_void, Address, usize, c_int, u64) -> c_int;
+        flush_writes = [c"cuFlushGPUDirectRDMAWrites", c""] (c_int, c_int) -> c_int;
         stream_create = [c"cuStreamCreate", c"hipStreamCreateWithFlags"]
             (*mut Handle, c_uint) -> c_int;
         stream_destroy = [c"cuStreamDestroy_v2", c"hipStreamDestroy"] (Handle) -> c_int;

@@ -34,7 +34,8 @@ use super::{
 use crate::backend::RunError;
 
 pub(super) use factory::MpiFactory;
-pub use libraries::{Gpu, Gpus, Libraries};
+pub use super::buffer_gpus::{Gpu, Gpus};
+pub use libraries::Libraries;
 pub use log::{Log, log_filter};
 
 /// The backend as one rank holds it.

@@ -1,10 +1,11 @@
-//! The `verbs` backend: messages over RDMA devices, by perftest's loops; no GPU and no NCCL.
+//! The `verbs` backend: messages over RDMA devices, by perftest's loops, from the host's memory or a GPU's; no NCCL.
 //! Not libibverbs (`busbw_verbs`), not which device (`busbw_host`), and not who starts the ranks.
 
 mod buffers;
 mod channel;
 mod exchange;
 mod factory;
+mod gpu;
 mod join;
 mod libraries;
 mod no_collectives;
@@ -24,7 +25,9 @@ use busbw_core::{
 use busbw_job::world::World;
 use busbw_verbs::Device;
 
-use self::{buffers::Buffers, no_collectives::NoCollectives, pair::Pair, port::OpenPort};
+use self::{
+    buffers::Buffers, gpu::OwnGpu, no_collectives::NoCollectives, pair::Pair, port::OpenPort,
+};
 use super::{Backend, Channel, Prepared, Reason, RunError};
 
 pub(super) use factory::VerbsFactory;
@@ -38,6 +41,8 @@ pub struct Verbs<'p> {
     /// The connections, by the other end's world rank.
     pairs: BTreeMap<usize, Pair>,
     buffers: Buffers,
+    /// The GPU that they are on, if they are on one.
+    gpu: Option<OwnGpu>,
     device: Arc<Device>,
     /// Largest message of the port, in bytes.
     most: usize,
@@ -57,6 +62,10 @@ impl Backend for Verbs<'_> {
 
     fn init(&mut self, _: &mut dyn World) -> Result<Vec<Table>, RunError> {
         Ok(Vec::new())
+    }
+
+    fn gpu_address(&self) -> Option<String> {
+        self.gpu.as_ref().map(|gpu| gpu.address().to_owned())
     }
 
     fn library(&mut self) -> Option<LibraryFacts> {

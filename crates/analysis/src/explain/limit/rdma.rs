@@ -57,6 +57,8 @@ mod tests {
             numa: None,
             interface: None,
             inline_bytes: 0,
+            relaxed_ordering: true,
+            gpu: None,
             why: String::new(),
         }
     }

@@ -52,7 +52,7 @@ pub(super) fn chosen(asked: &Asked<'_>) -> Result<BackendChoice, BadOption> {
     }
     Ok(match backend {
         BackendChoice::Nccl(_) => BackendChoice::Nccl(gpus::options(a)?),
-        BackendChoice::Verbs(_) => BackendChoice::Verbs(rdma::options(&a.rdma)?),
+        BackendChoice::Verbs(_) => BackendChoice::Verbs(rdma::options(&a.rdma, a.wants_gpus())?),
         other => other,
     })
 }

@@ -1,5 +1,5 @@
-//! Where the buffers of the `mpi` backend are.
-//! Not whether its library takes them there: only the library knows, once it has been started.
+//! Where the buffers of the `mpi` and `verbs` backends are.
+//! Not whether a library or a device takes them there: only they know, once they have been started.
 
 use busbw_core::{
     Benchmark,
@@ -19,7 +19,7 @@ pub(super) fn buffers(
         return match &a.buffers {
             None => Ok(None),
             Some(_) => Err(BadOption::new(format!(
-                "--buffers says where MPI finds them, and --backend {} has them in one place only: add --backend mpi, or leave it out",
+                "--buffers says where MPI or an RDMA device finds them, and --backend {} has them in one place only: add --backend mpi or --backend verbs, or leave it out",
                 backend.name()
             ))),
         };
@@ -36,7 +36,10 @@ pub(super) fn buffers(
 
 #[cfg(test)]
 mod tests {
-    use busbw_core::{exit::Exit, plan::Plan};
+    use busbw_core::{
+        exit::Exit,
+        plan::{Plan, VerbsOptions},
+    };
 
     use super::*;
     use crate::options::HostResources;
@@ -67,13 +70,22 @@ mod tests {
         ] {
             assert_eq!(planned(line, BackendChoice::Mpi), Ok(Some(want)), "{line}");
         }
+        let verbs = BackendChoice::Verbs(VerbsOptions::default());
+        for (line, want) in [
+            ("busbw bw --buffers gpu,host", [Gpu, Host]),
+            ("busbw ib_write_bw --use_cuda 1", [Gpu; 2]),
+            ("busbw ib_read_lat --use_cuda=auto", [Gpu; 2]),
+            ("busbw ib_send_bw", [Host; 2]),
+        ] {
+            assert_eq!(planned(line, verbs), Ok(Some(want)), "{line}");
+        }
         assert_eq!(planned("busbw latency", BackendChoice::Host), Ok(None));
     }
 
     #[test]
     fn what_has_no_choice_is_refused() {
         let elsewhere = planned("busbw latency --buffers gpu", BackendChoice::Host).unwrap_err();
-        assert!(elsewhere.to_string().contains("add --backend mpi"), "{elsewhere}");
+        assert!(elsewhere.to_string().contains("add --backend mpi or"), "{elsewhere}");
         for line in ["busbw all_reduce --buffers gpu,host", "busbw pairs --buffers host,gpu"] {
             let one = planned(line, BackendChoice::Mpi).unwrap_err().to_string();
             assert!(one.contains("only messages have two ends"), "{one}");

@@ -3,13 +3,16 @@
 
 use busbw_core::plan::{Connection, VerbsOptions};
 
-use crate::options::{BadOption, rdma::RdmaArguments};
+use crate::options::{
+    BadOption,
+    rdma::{GpuChoice, RdmaArguments},
+};
 
 /// The plan's options.
 ///
 /// # Errors
 /// The kind of queue pair has no such verb, or a queue is too short for what is posted at once.
-pub(super) fn options(a: &RdmaArguments) -> Result<VerbsOptions, BadOption> {
+pub(super) fn options(a: &RdmaArguments, is_on_gpus: bool) -> Result<VerbsOptions, BadOption> {
     let default = VerbsOptions::default();
     let options = VerbsOptions {
         verb: a.verb.unwrap_or(default.verb),
@@ -27,6 +30,12 @@ pub(super) fn options(a: &RdmaArguments) -> Result<VerbsOptions, BadOption> {
         traffic_class: a.tclass.unwrap_or(default.traffic_class),
         service_level: a.sl.unwrap_or(default.service_level),
         timeout: a.qp_timeout.unwrap_or(default.timeout),
+        strict_ordering: a.disable_pcie_relaxed,
+        gpu: match a.use_cuda {
+            Some(GpuChoice::Number(number)) => Some(number),
+            Some(GpuChoice::Nearest) | None => None,
+        },
+        only_dma_buf: a.use_cuda_dmabuf,
     };
     let (verb, connection) = (options.verb, options.connection);
     if !verb.is_of(connection) {
@@ -45,6 +54,16 @@ pub(super) fn options(a: &RdmaArguments) -> Result<VerbsOptions, BadOption> {
             options.listed, options.send_depth
         )));
     }
+    if options.only_dma_buf && !is_on_gpus {
+        return Err(BadOption::new(
+            "--use_cuda_dmabuf is about the memory of GPUs: add --use_cuda auto, or --buffers gpu",
+        ));
+    }
+    if is_on_gpus && options.inline_bytes.is_some_and(|bytes| bytes > 0) {
+        return Err(BadOption::new(
+            "--inline_size: a processor copies no memory of a GPU into a request; leave it out",
+        ));
+    }
     Ok(options)
 }
 
@@ -57,15 +76,23 @@ mod tests {
     #[test]
     fn what_does_not_go_together() {
         let none = RdmaArguments::default();
-        assert_eq!(options(&none).unwrap(), VerbsOptions::default());
+        assert_eq!(options(&none, false).unwrap(), VerbsOptions::default());
         let read = RdmaArguments {
             verb: Some(Verb::Read),
             connection: Some(Connection::Uc),
             ..none.clone()
         };
-        let why = options(&read).unwrap_err().to_string();
+        let why = options(&read, false).unwrap_err().to_string();
         assert_eq!(why, "--connection UC has no read: that goes over RC");
-        let list = RdmaArguments { tx_depth: Some(8), post_list: Some(9), ..none };
-        assert!(options(&list).unwrap_err().to_string().contains("--tx-depth"));
+        let list = RdmaArguments { tx_depth: Some(8), post_list: Some(9), ..none.clone() };
+        assert!(options(&list, false).unwrap_err().to_string().contains("--tx-depth"));
+        let gpu = RdmaArguments { use_cuda: Some(GpuChoice::Number(3)), ..none.clone() };
+        assert_eq!(options(&gpu, true).unwrap().gpu, Some(3));
+        let copied = RdmaArguments { inline_size: Some(64), ..gpu };
+        assert!(options(&copied, true).unwrap_err().to_string().contains("--inline_size"));
+        let dma_buf = RdmaArguments { use_cuda_dmabuf: true, ..none };
+        let why = options(&dma_buf, false).unwrap_err().to_string();
+        assert!(why.contains("--buffers gpu"), "{why}");
+        assert!(options(&dma_buf, true).unwrap().only_dma_buf);
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use busbw_multipath::frame::take;
-use busbw_verbs::{Place, Region, Registration, RemoteMemory, VerbsError};
+use busbw_verbs::{PcieOrdering, Place, Region, Registration, RemoteMemory, VerbsError};
 
 use super::{MAX_PORTS, ports::OpenPort};
 
@@ -74,11 +74,13 @@ impl Table {
     pub(super) fn new(ports: &[Arc<OpenPort>]) -> Result<Table, VerbsError> {
         // One more, for pings.
         let bytes = (SLOTS as usize + 1) * BYTES;
-        let region = Region::new(&ports[0].device, bytes)?;
+        // Whoever polls a word takes its last bytes for the sign that all of it is there.
+        let ordering = PcieOrdering::Strict;
+        let region = Region::new(&ports[0].device, bytes, ordering)?;
         let address = region.remote().address as *mut u8;
         let others = ports[1..].iter().map(|port| {
             // SAFETY: the region's memory, which is dropped after this; bytes are only copied in and out of it.
-            unsafe { Registration::of_memory(&port.device, address, bytes) }
+            unsafe { Registration::of_memory(&port.device, address, bytes, ordering) }
         });
         Ok(Table { others: others.collect::<Result<_, _>>()?, region })
     }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use busbw_verbs::{CompletionQueue, Place, Region, RemoteMemory, VerbsError};
+use busbw_verbs::{CompletionQueue, PcieOrdering, Place, Region, RemoteMemory, VerbsError};
 
 use super::{
     ports::OpenPort,
@@ -27,7 +27,7 @@ impl Flush {
     /// The device has no room, or does not reach itself.
     pub(super) fn new(port: &OpenPort, queue: &Arc<CompletionQueue>) -> Result<Flush, String> {
         let told = |error: VerbsError| error.to_string();
-        let into = Region::new(&port.device, 1).map_err(told)?;
+        let into = Region::new(&port.device, 1, PcieOrdering::Strict).map_err(told)?;
         let made = Made::new(queue).map_err(told)?;
         let itself = made.end(port, 0, into.remote());
         Ok(Flush { pair: made.connect(port, &itself)?, into })

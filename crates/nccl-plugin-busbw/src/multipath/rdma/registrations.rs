@@ -6,16 +6,19 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-use busbw_verbs::{Device, Registration, VerbsError};
+use busbw_verbs::{Device, PcieOrdering, Registration, VerbsError};
 
 use crate::{multipath::locks::lock, network::Memory};
 
+/// 0: writes to memory keep the order of their packets, which nobody here needs: messages are known to be there by completions.
+const ORDERING: &str = "NCCL_IB_PCI_RELAXED_ORDERING";
 /// Registering a page takes as long as sending it; NCCL registers the same buffers with every connection.
 const PAGE: usize = 4096;
 
 /// The registrations of one open device.
 pub(super) struct Registrations {
     device: Arc<Device>,
+    ordering: PcieOrdering,
     kept: Mutex<Vec<Kept>>,
 }
 
@@ -28,7 +31,9 @@ struct Kept {
 
 impl Registrations {
     pub(super) fn new(device: &Arc<Device>) -> Registrations {
-        Registrations { device: device.clone(), kept: Mutex::default() }
+        let is_strict = std::env::var(ORDERING).is_ok_and(|value| value.trim() == "0");
+        let ordering = if is_strict { PcieOrdering::Strict } else { PcieOrdering::Relaxed };
+        Registrations { device: device.clone(), ordering, kept: Mutex::default() }
     }
 
     /// The registration of this memory: the one that is there, or a new one of all its pages.
@@ -50,16 +55,19 @@ impl Registrations {
                 let (address, bytes) = (start as u64, end - start);
                 // SAFETY: the memory stays until NCCL takes the registration back; the device writes there only what the
                 // connection that it is registered with was asked to receive.
-                let made =
-                    unsafe { Registration::of_dma_buf(&self.device, dma_buf, address, bytes) };
+                let made = unsafe {
+                    Registration::of_dma_buf(&self.device, dma_buf, address, bytes, self.ordering)
+                };
                 (made?, start..end)
             }
             None => {
                 let first = start / PAGE * PAGE;
                 let bytes = end.next_multiple_of(PAGE).max(first + PAGE) - first;
                 // SAFETY: as above; what else lies on the first and the last page is not named by any request.
-                let made =
-                    unsafe { Registration::of_memory(&self.device, first as *mut u8, bytes) };
+                let address = first as *mut u8;
+                let made = unsafe {
+                    Registration::of_memory(&self.device, address, bytes, self.ordering)
+                };
                 (made?, first..first + bytes)
             }
         };

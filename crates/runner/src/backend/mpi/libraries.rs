@@ -1,18 +1,15 @@
-//! Which MPI the backend runs on, and which driver where buffers are on GPUs: found in the documented order,
-//! opened in every rank.
+//! Which MPI the backend runs on: found in the documented order, opened in every rank.
 //! Not the search itself (`busbw_ffi::search`).
 
 use std::path::{Path, PathBuf};
 
 use busbw_ffi::{
-    LoadError,
-    gpu::{Facts, Runtime, Vendor},
-    mpi,
+    LoadError, mpi,
     search::{Environment, Kind},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::backend::nccl::{seen, used};
+use crate::backend::{buffer_gpus::Gpus, nccl::used};
 
 /// The file of an MPI.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,27 +18,6 @@ pub struct Libraries {
     pub mpi: PathBuf,
     /// The GPUs, where some buffers are on them.
     pub gpus: Option<Gpus>,
-}
-
-/// The GPUs that this process may use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gpus {
-    /// Whether they are AMD's.
-    pub amd: bool,
-    /// Their driver.
-    pub driver: PathBuf,
-    /// How many.
-    pub count: usize,
-    /// Bytes of the smallest one's memory.
-    pub memory: u64,
-}
-
-/// The GPU of one rank.
-pub struct Gpu {
-    /// Its driver.
-    pub(super) runtime: &'static Runtime,
-    /// What the driver reports about it.
-    pub facts: Facts,
 }
 
 impl Libraries {
@@ -66,41 +42,5 @@ impl Libraries {
     /// The file cannot be loaded, or it lacks a function.
     pub fn open(&self) -> Result<&'static mpi::Mpi, LoadError> {
         mpi::Mpi::open(&self.mpi)
-    }
-}
-
-impl Gpus {
-    /// NVIDIA's driver comes first.
-    fn find(environment: &Environment) -> Result<Gpus, String> {
-        let of = |kind, amd| -> Result<Gpus, String> {
-            let mut gpus = Gpus { amd, driver: used(kind, environment)?, count: 0, memory: 0 };
-            let runtime = gpus.open().map_err(|error| error.to_string())?;
-            (gpus.count, gpus.memory) = seen(runtime)?;
-            Ok(gpus)
-        };
-        // Without AMD's driver, the error about NVIDIA's is the useful one.
-        of(Kind::Cuda, false).or_else(|why| of(Kind::Hip, true).map_err(|_| why))
-    }
-
-    /// How many of the `here` ranks of this host share one GPU, whose memory is divided among them. A
-    /// process that sees a single GPU is taken to have it to itself
-    /// (`first_device` of busbw-cli's options does so).
-    pub fn ranks_on_one(&self, here: usize) -> usize {
-        if self.count == 1 { 1 } else { here.div_ceil(self.count) }
-    }
-
-    fn open(&self) -> Result<&'static Runtime, LoadError> {
-        let vendor = if self.amd { Vendor::Amd } else { Vendor::Nvidia };
-        Runtime::open(vendor, &self.driver)
-    }
-
-    /// GPU number `ordinal`, without a context on it.
-    ///
-    /// # Errors
-    /// The driver does not answer: its own words.
-    pub fn take(&self, ordinal: usize) -> Result<Gpu, String> {
-        let runtime = self.open().map_err(|error| error.to_string())?;
-        let facts = runtime.facts(ordinal).map_err(|error| error.to_string())?;
-        Ok(Gpu { runtime, facts })
     }
 }

@@ -7,7 +7,7 @@ use busbw_core::{
     exit::Exit,
     messages::Messages,
     pattern::{self, Content, Mismatch, Pattern},
-    plan::{Connection, Verb},
+    plan::{Arrival, Connection, Verb},
 };
 use busbw_verbs::VerbsError;
 
@@ -55,8 +55,8 @@ impl Verbs<'_> {
         Ok(if batch.begins { times } else { Vec::new() })
     }
 
-    fn failed(&self, error: VerbsError) -> BackendError {
-        self.waits().failed(error)
+    fn refused(&self, why: String) -> BackendError {
+        self.waits().refused(why)
     }
 }
 
@@ -112,6 +112,7 @@ fn alone<T>() -> Result<T, BackendError> {
 impl Channel for Verbs<'_> {
     fn takes(&self, test: Messages, bytes: usize) -> Result<(), Reason> {
         let (options, mtu) = (&self.options, self.mtu);
+        let is_polled = self.plan.arrival_of_writes() == Some(Arrival::Polled);
         let why = match (options.connection, options.verb) {
             (Connection::Ud, _) if bytes > mtu as usize => {
                 format!("a datagram has at most {mtu} bytes, the MTU of this link")
@@ -119,7 +120,7 @@ impl Channel for Verbs<'_> {
             _ if bytes > self.most => {
                 format!("a message of this port has at most {} bytes", self.most)
             }
-            (_, Verb::Write) if bytes == 0 && test.is_latency() => {
+            (_, Verb::Write) if bytes == 0 && test.is_latency() && is_polled => {
                 "nobody sees an RDMA write of no bytes arrive".to_owned()
             }
             _ => return Ok(()),
@@ -159,8 +160,7 @@ impl Channel for Verbs<'_> {
     ) -> Result<(), BackendError> {
         let mut bytes = vec![0; part.bytes];
         pattern::fill(&mut bytes, pattern, content);
-        let (region, base) = self.buffers.of(part.side);
-        region.write(base + part.offset, &bytes).map_err(|error| self.failed(error))
+        self.buffers.write(part.side, part.offset, &bytes).map_err(|why| self.refused(why))
     }
 
     fn verify(
@@ -170,15 +170,17 @@ impl Channel for Verbs<'_> {
         content: Content,
     ) -> Result<Mismatch, BackendError> {
         let mut bytes = vec![0; part.bytes];
-        let (region, base) = self.buffers.of(part.side);
-        region.read(base + part.offset, &mut bytes).map_err(|error| self.failed(error))?;
+        let read = self.buffers.read(part.side, part.offset, &mut bytes);
+        read.map_err(|why| self.refused(why))?;
         Ok(pattern::verify(&bytes, pattern, content))
     }
 
     fn corrupt(&mut self, part: Part) -> Result<(), BackendError> {
-        let (region, base) = self.buffers.of(part.side);
-        let at = base + part.offset;
-        region.set_byte(at, region.byte(at) ^ 1);
-        Ok(())
+        let mut byte = [0];
+        let read = self.buffers.read(part.side, part.offset, &mut byte);
+        let flipped = read.and_then(|()| {
+            self.buffers.write(part.side, part.offset, &[byte[0] ^ 1])
+        });
+        flipped.map_err(|why| self.refused(why))
     }
 }

@@ -8,7 +8,8 @@ use std::{
 
 use busbw_core::{
     exit::Exit,
-    plan::{Plan, VerbsOptions},
+    plan::{Arrival, Memory, Plan, VerbsOptions},
+    record::VerbsFacts,
 };
 use busbw_host::machine;
 use busbw_job::world::World;
@@ -16,7 +17,7 @@ use busbw_verbs::{Address, Device, Endpoint, Link, RemoteMemory, VerbsError};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Buffers, OpenPort, Pair, Verbs, Wanted,
+    Buffers, OpenPort, OwnGpu, Pair, Verbs, Wanted,
     pair::Remote,
     wait::{OWN_CORE_POLLS, SHARED_CORE_POLLS},
 };
@@ -39,6 +40,7 @@ struct Hello {
     host: String,
     send: (u64, u32),
     recv: (u64, u32),
+    polled: (u64, u32),
     /// Numbers of the queue pairs for each peer: the one for signals first.
     numbers: BTreeMap<usize, Vec<u32>>,
 }
@@ -60,13 +62,27 @@ pub(super) fn join<'p>(
     let own =
         OpenPort::open(plan, wanted, world.local()).map_err(|(exit, why)| refused(exit, why))?;
     let OpenPort { device, options, port, address, .. } = &own;
-    let buffers = Buffers::new(device, plan.buffer_bytes()).map_err(wrong)?;
-    let inline = own.inline_bytes(plan);
+    let is_on_gpu = plan.memory_of(me) == Memory::Gpu;
+    let gpu = is_on_gpu.then(|| OwnGpu::take(options, &own.ports(), world.local())).transpose();
+    let gpu = gpu.map_err(|(exit, why)| refused(exit, why))?;
+    let (bytes, ordering) = (plan.buffer_bytes(), own.ordering(plan));
+    let arrival = plan.arrival_of_writes();
+    let buffers = match &gpu {
+        Some(gpu) => Buffers::of_gpu(device, bytes, ordering, gpu, options.only_dma_buf)
+            .map_err(|why| refused(Exit::Impossible, format!("{}: {why}", own.choice.name())))?,
+        None => {
+            let is_polled = arrival == Some(Arrival::Polled);
+            Buffers::of_host(device, bytes, ordering, is_polled).map_err(wrong)?
+        }
+    };
+    let inline = if gpu.is_some() { 0 } else { own.inline_bytes(plan) };
+    let notifies = arrival == Some(Arrival::Notified);
     let mut pairs = BTreeMap::new();
     for peer in plan.peers(me) {
-        pairs.insert(peer, pair(device, &buffers, options, peer, inline).map_err(wrong)?);
+        let made = pair(device, &buffers, options, (peer, notifies), inline);
+        pairs.insert(peer, made.map_err(wrong)?);
     }
-    let (send, recv) = (buffers.send.remote(), buffers.recv.remote());
+    let place = |memory: RemoteMemory| (memory.address, memory.key);
     let hello = Hello {
         gid: address.gid,
         lid: address.lid,
@@ -74,8 +90,9 @@ pub(super) fn join<'p>(
         protocol: own.protocol().to_owned(),
         name: format!("{} of {here}", own.choice.name()),
         host: here.clone(),
-        send: (send.address, send.key),
-        recv: (recv.address, recv.key),
+        send: place(buffers.send.remote()),
+        recv: place(buffers.recv.remote()),
+        polled: place(buffers.polled()),
         numbers: pairs.iter().map(|(peer, pair)| (*peer, numbers(pair))).collect(),
     };
     let said = serde_json::to_vec(&hello).unwrap_or_default();
@@ -100,7 +117,8 @@ pub(super) fn join<'p>(
         })?;
     }
     let inline_bytes = pairs.values().next().map_or(0, Pair::inline_bytes);
-    let facts = Some(own.facts(me, mtu, inline_bytes));
+    let on_gpu = gpu.as_ref().zip(buffers.export()).map(|(gpu, export)| gpu.facts(export));
+    let facts = Some(VerbsFacts { gpu: on_gpu, ..own.facts(me, mtu, inline_bytes, ordering) });
     let most = port.largest_message as usize;
     let OpenPort { device, options, .. } = own;
     let has_own_core = beside < machine::usable_cores().len();
@@ -111,6 +129,7 @@ pub(super) fn join<'p>(
         world_rank: me,
         pairs,
         buffers,
+        gpu,
         device,
         most,
         mtu,
@@ -132,7 +151,7 @@ fn pair(
     device: &std::sync::Arc<Device>,
     buffers: &Buffers,
     options: &VerbsOptions,
-    peer: usize,
+    peer: (usize, bool),
     inline: u32,
 ) -> Result<Pair, VerbsError> {
     match Pair::new(device, buffers, options, peer, inline) {
@@ -171,6 +190,10 @@ fn connect(pair: &mut Pair, link: &Link, me: usize, theirs: &Hello) -> Result<()
         way.pair.connect(link, sequence(me, peer, place + 1), &end(place + 1)?)?;
     }
     let memory = |(address, key)| RemoteMemory { address, key };
-    pair.remote = Remote { send: memory(theirs.send), recv: memory(theirs.recv) };
+    pair.remote = Remote {
+        send: memory(theirs.send),
+        recv: memory(theirs.recv),
+        polled: memory(theirs.polled),
+    };
     Ok(())
 }

@@ -31,6 +31,8 @@ pub(super) struct Pair {
     /// World rank of the other end.
     pub(super) peer: usize,
     pub(super) verb: Verb,
+    /// Whether a written message is seen to arrive by a receive that completes: nobody polls its last byte.
+    pub(super) notifies: bool,
     pub(super) connection: Connection,
     pub(super) ways: Vec<Way>,
     pub(super) signals: Signals,
@@ -48,6 +50,8 @@ pub(super) struct Pair {
 pub(super) struct Remote {
     pub(super) send: RemoteMemory,
     pub(super) recv: RemoteMemory,
+    /// The latter, for writes whose last byte is polled.
+    pub(super) polled: RemoteMemory,
 }
 
 impl Remote {
@@ -77,11 +81,12 @@ impl Pair {
         device: &Arc<Device>,
         buffers: &Buffers,
         options: &VerbsOptions,
-        peer: usize,
+        (peer, notifies): (usize, bool),
         inline_bytes: u32,
     ) -> Result<Pair, VerbsError> {
         let all = u32::from(options.queue_pairs);
-        let receives = if options.verb == Verb::Send { options.receive_depth } else { 1 };
+        let is_received = options.verb == Verb::Send || notifies;
+        let receives = if is_received { options.receive_depth } else { 1 };
         let sent = CompletionQueue::new(device, all * options.send_depth)?;
         let came = CompletionQueue::new(device, all * receives)?;
         let sizes = Sizes { send: options.send_depth, receive: receives, inline_bytes };
@@ -96,6 +101,7 @@ impl Pair {
         Ok(Pair {
             peer,
             verb: options.verb,
+            notifies,
             connection: options.connection,
             ways,
             signals: Signals::new(device, &buffers.recv)?,

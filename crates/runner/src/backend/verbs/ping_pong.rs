@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use busbw_core::plan::{Verb, VerbsOptions};
-use busbw_verbs::{Request, VerbsError};
+use busbw_verbs::{Request, VerbsError, Work};
 
 use super::{
     buffers::{Buffers, HEADROOM},
@@ -63,8 +63,8 @@ impl Pair {
         waits: &Waits<'_>,
     ) -> Result<Vec<Duration>, BackendError> {
         match self.verb {
-            Verb::Write => self.write_trips(trips, buffers, waits),
-            Verb::Send => self.send_trips(trips, options, waits),
+            Verb::Write if !self.notifies => self.write_trips(trips, buffers, waits),
+            Verb::Write | Verb::Send => self.received_trips(trips, options, waits),
             Verb::Read if trips.begins => self.reads(trips, waits),
             Verb::Read => Ok(Vec::new()),
         }
@@ -118,7 +118,8 @@ impl Pair {
         }
     }
 
-    fn send_trips(
+    /// Each message completes a receive of the other end: sent to it, or written and told of.
+    fn received_trips(
         &mut self,
         trips: &PingPong,
         options: &VerbsOptions,
@@ -160,6 +161,8 @@ impl Pair {
 
     fn post_receives(&mut self, bytes: usize, count: u64) -> Result<(), VerbsError> {
         let memory = self.recv_memory;
+        // What is written needs no room in a receive.
+        let bytes = if self.notifies { 0 } else { bytes };
         let way = self.ways.first_mut().ok_or(VerbsError::Misuse("no queue pair"))?;
         way.pair.post_receives(memory, 0, &(HEADROOM..HEADROOM + bytes), count as u32)
     }
@@ -180,7 +183,12 @@ impl Pair {
     /// Posts a message on the first queue pair and waits until it has completed.
     #[inline]
     fn post_one(&mut self, bytes: usize, waits: &Waits<'_>) -> Result<(), BackendError> {
-        let (work, (memory, base)) = (self.remote.work(self.verb, 0), self.own_memory());
+        let work = match self.verb {
+            Verb::Write if self.notifies => Work::WriteAndNotify(self.remote.recv, HEADROOM),
+            Verb::Write => Work::Write(self.remote.polled, HEADROOM),
+            verb => self.remote.work(verb, 0),
+        };
+        let (memory, base) = self.own_memory();
         let request = Request { id: 0, work, range: base..base + bytes, signaled: true };
         let posted = match self.ways.first_mut() {
             Some(way) => way.pair.post(memory, [request]),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use busbw_core::{
     Benchmark,
     exit::Exit,
-    plan::{Connection, Plan, Verb, VerbsOptions},
+    plan::{Arrival, Connection, Plan, Verb, VerbsOptions},
     record::{Slot, VerbsFacts},
 };
 use busbw_hardware::{
@@ -14,7 +14,7 @@ use busbw_hardware::{
     machine::{NicKind, Nics},
 };
 use busbw_host::machine::{self, AddressKind, Choice, Root};
-use busbw_verbs::{Address, Device, Limits, Link, LinkLayer, Port, VerbsError};
+use busbw_verbs::{Address, Device, Limits, Link, LinkLayer, PcieOrdering, Port, VerbsError};
 
 use super::Wanted;
 use crate::backend::device::bind_to;
@@ -31,6 +31,8 @@ pub(super) struct OpenPort {
     /// The plan's options as far as the device goes.
     pub(super) options: VerbsOptions,
     number: u8,
+    /// All that the host's ranks take in turn.
+    candidates: Vec<Choice>,
 }
 
 impl OpenPort {
@@ -46,7 +48,7 @@ impl OpenPort {
         let impossible = |why: String| (Exit::Impossible, why);
         let wrong = |error: VerbsError| (Exit::Library, error.to_string());
         let options = plan.backend.verbs_options().copied().unwrap_or_default();
-        let choice = choose(wanted, &options, local).map_err(impossible)?;
+        let (choice, candidates) = choose(wanted, &options, local).map_err(impossible)?;
         if plan.bind {
             bind(&choice);
         }
@@ -63,7 +65,22 @@ impl OpenPort {
         }
         let options = within(&options, &device.limits().map_err(wrong)?);
         let address = own_address(&device, &choice, number, &port).map_err(wrong)?;
-        Ok(OpenPort { device, choice, port, address, options, number })
+        Ok(OpenPort { device, choice, port, address, options, number, candidates })
+    }
+
+    /// The devices that the host's ranks take in turn.
+    pub(super) fn ports(&self) -> Vec<&str> {
+        self.candidates.iter().map(|port| port.device.as_str()).collect()
+    }
+
+    /// The order of the device's writes. Strict where the last byte of a message stands for all of it, and nothing else is measured.
+    pub(super) fn ordering(&self, plan: &Plan) -> PcieOrdering {
+        let is_polled = plan.arrival_of_writes() == Some(Arrival::Polled);
+        let is_only_polled = is_polled && plan.benchmark != Benchmark::Pairs;
+        match self.options.strict_ordering || is_only_polled {
+            true => PcieOrdering::Strict,
+            false => PcieOrdering::Relaxed,
+        }
     }
 
     /// How packets leave this port.
@@ -119,7 +136,13 @@ impl OpenPort {
     }
 
     /// As the record has it.
-    pub(super) fn facts(&self, rank: usize, mtu: u32, inline_bytes: u32) -> VerbsFacts {
+    pub(super) fn facts(
+        &self,
+        rank: usize,
+        mtu: u32,
+        inline_bytes: u32,
+        ordering: PcieOrdering,
+    ) -> VerbsFacts {
         let OpenPort { choice, options, address, .. } = self;
         VerbsFacts {
             rank,
@@ -138,20 +161,27 @@ impl OpenPort {
             numa: choice.numa,
             interface: choice.interface.clone(),
             inline_bytes,
+            relaxed_ordering: ordering == PcieOrdering::Relaxed,
+            gpu: None,
             why: choice.why.clone(),
         }
     }
 }
 
-/// The device, port and address of the rank with this number on its host.
-fn choose(wanted: &Wanted, options: &VerbsOptions, local: usize) -> Result<Choice, String> {
+/// The device, port and address of the rank with this number on its host, and all those that its ranks take in turn.
+fn choose(
+    wanted: &Wanted,
+    options: &VerbsOptions,
+    local: usize,
+) -> Result<(Choice, Vec<Choice>), String> {
     let devices = machine::rdma(&Root::system());
     let wanted = machine::Wanted {
         devices: wanted.devices.clone(),
         port: options.port.map(u32::from),
         gid_index: options.gid_index.map(u32::from),
     };
-    machine::choose(&devices, &wanted, local, None)
+    let choice = machine::choose(&devices, &wanted, local, None)?;
+    Ok((choice, machine::candidates(&devices, &wanted)?.ports))
 }
 
 /// Binds this thread to the processors next to the device, as far as it may use them. Memory is allocated there, too.

@@ -1,4 +1,4 @@
-//! Ranks of the `mpi` backend whose buffers are on the same GPU. Only the joined ranks' devices show that: a
+//! Ranks of a backend without NCCL whose buffers are on the same GPU. Only the joined ranks' devices show that: a
 //! launcher may assign GPUs, or not.
 //! Not GPUs under NCCL, which refuses to share them (`busbw-cli`).
 
@@ -11,13 +11,17 @@ use busbw_core::{
 
 use busbw_job::naming;
 
+use crate::backend::NO_ADDRESS;
+
 /// The remark about them, if there are any.
 pub(super) fn remark(plan: &Plan, devices: &[Device]) -> Option<String> {
     if plan.backend.spec().buffers != BufferMemory::Chosen {
         return None;
     }
     let mut gpus: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
-    for device in devices.iter().filter(|device| plan.memory_of(device.rank) == Memory::Gpu) {
+    // Over RDMA a rank chooses its GPU later: its facts name it.
+    let known = devices.iter().filter(|device| device.address != NO_ADDRESS);
+    for device in known.filter(|device| plan.memory_of(device.rank) == Memory::Gpu) {
         gpus.entry((&device.host, &device.address)).or_default().push(device.rank);
     }
     let mut shared = gpus.iter().filter(|(_, ranks)| ranks.len() > 1);
@@ -66,6 +70,7 @@ mod tests {
         let cores = on([("a", "x"), ("a", "y"), ("a", "0000:00:00"), ("a", "0000:00:00")]);
         let half = plan(BackendChoice::Mpi, [Memory::Gpu, Memory::Host]);
         assert_eq!(remark(&half, &cores), None);
+        assert_eq!(remark(&plan(BackendChoice::Mpi, gpus), &cores[2..]), None);
         assert_eq!(remark(&plan(BackendChoice::Host, [Memory::Host; 2]), &cores), None);
     }
 }
