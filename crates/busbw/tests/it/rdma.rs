@@ -3,6 +3,7 @@
 
 mod adapters;
 mod gpu_memory;
+mod paths;
 mod ports;
 
 use std::{

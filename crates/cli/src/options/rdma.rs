@@ -51,7 +51,9 @@ impl FromStr for GpuChoice {
             "auto" => Ok(GpuChoice::Nearest),
             number => {
                 let number = number.parse::<u16>().map(GpuChoice::Number);
-                number.map_err(|_| "write a GPU's number, or auto for the nearest to the port".to_owned())
+                number.map_err(|_| {
+                    "write a GPU's number, or auto for the nearest to the port".to_owned()
+                })
             }
         }
     }

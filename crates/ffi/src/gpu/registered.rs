@@ -112,10 +112,12 @@ impl Registered {
             Err(dma_buf) => {
                 let address = aligned.address() as *mut u8;
                 // SAFETY: the region holds on to the allocation, and only `span` names its bytes.
-                let made =
-                    unsafe { Registration::of_memory(device, address, whole, ordering) };
-                let neither =
-                    |peer: VerbsError| ExportError::Neither { gpu, dma_buf, peer: peer.to_string() };
+                let made = unsafe { Registration::of_memory(device, address, whole, ordering) };
+                let neither = |peer: VerbsError| ExportError::Neither {
+                    gpu,
+                    dma_buf,
+                    peer: peer.to_string(),
+                };
                 (made.map_err(neither)?, Export::PeerMemory)
             }
         };

@@ -75,7 +75,8 @@ pub fn nearest_gpu(
         let port = ports.get(rank % ports.len().max(1))?;
         let near = |(at, gpu): (usize, &&str)| (proximity(root, port, gpu), at);
         let each = gpus.iter().enumerate().map(near);
-        let (proximity, at) = each.min_by_key(|(proximity, at)| (*proximity, ranks_on[*at], *at))?;
+        let (proximity, at) =
+            each.min_by_key(|(proximity, at)| (*proximity, ranks_on[*at], *at))?;
         ranks_on[at] += 1;
         chosen = Some((at, proximity));
     }

@@ -33,8 +33,8 @@ use super::{
 };
 use crate::backend::RunError;
 
-pub(super) use factory::MpiFactory;
 pub use super::buffer_gpus::{Gpu, Gpus};
+pub(super) use factory::MpiFactory;
 pub use libraries::Libraries;
 pub use log::{Log, log_filter};
 

@@ -5,6 +5,7 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    process::Command,
     time::Duration,
 };
 
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// A watchdog.
-const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// The host.
 pub struct Host {
@@ -89,14 +90,17 @@ impl Host {
         let mut bench = Bench::new(words);
         bench.looks_for_sockets = false;
         bench.also_writes = Some(self.folder.path().to_owned());
+        self.on(&mut bench.command).envs(variables.iter().copied());
         bench
-            .command
+    }
+
+    /// The command where this host is its machine.
+    pub fn on<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command
             .env("LD_LIBRARY_PATH", folder())
             .env("LD_PRELOAD", folder().join("libsysfs-shim.so"))
             .env("BUSBW_SHIM_RDMA", self.folder.path())
             .env("BUSBW_SHIM_GPUS", "3")
-            .envs(variables.iter().copied());
-        bench
     }
 
     /// Runs it to its end.
@@ -109,7 +113,11 @@ impl Host {
     pub fn well(&self, words: &str, variables: &[(&str, &str)]) -> Ended {
         let ended = self.run(words, variables);
         assert_eq!(ended.code(), Some(0), "{words}\n{}\n{}", ended.stdout, ended.stderr);
-        assert!(ended.stdout.contains("# Out of bounds values : 0 OK"), "{words}: {}", ended.stdout);
+        assert!(
+            ended.stdout.contains("# Out of bounds values : 0 OK"),
+            "{words}: {}",
+            ended.stdout
+        );
         ended
     }
 }

@@ -92,7 +92,10 @@ fn without_a_dma_buf_nvidia_peermem_is_used_and_without_both_it_is_said_why() {
     ended.exits(5).says("memory of GPUs: ").says("CUDA_ERROR_NO_DEVICE");
     for (words, why) in [
         ("bw --backend verbs --use_cuda_dmabuf", "--buffers gpu"),
-        ("bw --backend verbs --buffers gpu --inline_size 8", "a processor copies no memory of a GPU"),
+        (
+            "bw --backend verbs --buffers gpu --inline_size 8",
+            "a processor copies no memory of a GPU",
+        ),
         ("bw --backend host -g 2 --use_cuda 0", "uses none by itself (--backend verbs)"),
     ] {
         host.run(words, &[]).exits(2).says(why);

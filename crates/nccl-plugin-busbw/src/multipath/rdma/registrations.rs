@@ -63,11 +63,10 @@ impl Registrations {
             None => {
                 let first = start / PAGE * PAGE;
                 let bytes = end.next_multiple_of(PAGE).max(first + PAGE) - first;
-                // SAFETY: as above; what else lies on the first and the last page is not named by any request.
                 let address = first as *mut u8;
-                let made = unsafe {
-                    Registration::of_memory(&self.device, address, bytes, self.ordering)
-                };
+                // SAFETY: as above; what else lies on the first and the last page is not named by any request.
+                let made =
+                    unsafe { Registration::of_memory(&self.device, address, bytes, self.ordering) };
                 (made?, first..first + bytes)
             }
         };

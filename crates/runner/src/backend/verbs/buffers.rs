@@ -88,7 +88,8 @@ impl Buffers {
         match (on_gpu, &self.gpu) {
             (Some(memory), Some(OnGpu { stream, .. })) => {
                 let part = memory.span.part(base + offset, bytes.len());
-                let part = part.ok_or_else(|| "a bug of busbw: bytes outside of a buffer".to_owned())?;
+                let part =
+                    part.ok_or_else(|| "a bug of busbw: bytes outside of a buffer".to_owned())?;
                 stream.write(bytes, part).map_err(|error| error.to_string())
             }
             _ => region.write(base + offset, bytes).map_err(|error| error.to_string()),
@@ -101,7 +102,8 @@ impl Buffers {
         match (on_gpu, &self.gpu) {
             (Some(memory), Some(OnGpu { stream, .. })) => {
                 let part = memory.span.part(base + offset, bytes.len());
-                let part = part.ok_or_else(|| "a bug of busbw: bytes outside of a buffer".to_owned())?;
+                let part =
+                    part.ok_or_else(|| "a bug of busbw: bytes outside of a buffer".to_owned())?;
                 let context = stream.context();
                 let read = context.flush_device_writes().and_then(|()| context.read(part, bytes));
                 read.map_err(|error| error.to_string())

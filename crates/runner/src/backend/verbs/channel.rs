@@ -11,7 +11,7 @@ use busbw_core::{
 };
 use busbw_verbs::VerbsError;
 
-use super::{Verbs, exchange::Stream, ping_pong::PingPong, signals::Signal, wait::Waits};
+use super::{Pair, Verbs, exchange::Stream, ping_pong::PingPong, signals::Signal, wait::Waits};
 use crate::backend::{BackendError, Batch, Channel, Part, Reason};
 
 impl Verbs<'_> {
@@ -28,22 +28,28 @@ impl Verbs<'_> {
         let pair = pairs.get_mut(&batch.peer);
         let pair = pair.ok_or_else(|| misuse("no connection was made to that rank"))?;
         pair.begin();
+        let mut written = None;
         let times = if batch.test.is_latency() {
             let trips = u64::from(batch.warmup) + u64::from(batch.iterations);
             let untimed = u64::from(batch.warmup);
             let trips = PingPong { begins: batch.begins, bytes: batch.bytes, trips, untimed };
             pair.ping_pong(&trips, buffers, options, &waits)?
         } else {
-            let stream = stream(batch, pair.verb);
-            if pair.verb == Verb::Send {
-                pair.open_receives(&stream, options).map_err(|error| waits.failed(error))?;
-            }
+            let stream = stream(batch, pair);
+            let opened = match pair.verb {
+                Verb::Send => pair.open_receives(&stream, options),
+                Verb::Write | Verb::Read => pair.open_notices(&stream, options),
+            };
+            opened.map_err(|error| waits.failed(error))?;
             pair.signal(Signal::Ready, &waits)?;
             pair.expect(Signal::Ready, &waits)?;
             let marks = pair.stream(&stream, options, &waits)?;
             if batch.test == Messages::BiBandwidth {
-                return both_ways(pair, batch, marks, &waits);
+                let times = both_ways(pair, batch, marks, &waits)?;
+                pair.await_notices(&stream, options, &waits)?;
+                return Ok(times);
             }
+            written = Some(stream);
             durations(&marks)
         };
         // What the other end wrote or sent has come where this one says so: everything was acknowledged.
@@ -51,6 +57,9 @@ impl Verbs<'_> {
         match takes_no_part(batch, pair.verb) {
             true => pair.expect_done_asleep(&waits)?,
             false => pair.expect(Signal::Done, &waits)?,
+        }
+        if let Some(stream) = written {
+            pair.await_notices(&stream, options, &waits)?;
         }
         Ok(if batch.begins { times } else { Vec::new() })
     }
@@ -68,16 +77,19 @@ fn takes_no_part(batch: &Batch, verb: Verb) -> bool {
 }
 
 /// What this end of a batch does.
-fn stream(batch: &Batch, verb: Verb) -> Stream {
+fn stream(batch: &Batch, pair: &Pair) -> Stream {
     let window = u64::from(batch.window);
     let all = window * (u64::from(batch.warmup) + u64::from(batch.iterations));
     let both = batch.test == Messages::BiBandwidth;
     let sends = batch.begins || both;
-    let receives = verb == Verb::Send && (!batch.begins || both);
+    let is_sent_to = !batch.begins || both;
+    let receives = pair.verb == Verb::Send && is_sent_to;
+    let is_written_to = pair.verb == Verb::Write && pair.connection.is_lossy() && is_sent_to;
     Stream {
         out: if sends { all } else { 0 },
         untimed: if sends { window * u64::from(batch.warmup) } else { 0 },
         back: if receives { all } else { 0 },
+        written: if is_written_to { all } else { 0 },
         bytes: batch.bytes,
         apart: batch.apart.max(1),
         window,
@@ -86,7 +98,7 @@ fn stream(batch: &Batch, verb: Verb) -> Stream {
 
 /// The end of a batch both ways: the last window lasts until the other end is done, too.
 fn both_ways(
-    pair: &mut super::Pair,
+    pair: &mut Pair,
     batch: &Batch,
     mut marks: Vec<Instant>,
     waits: &Waits<'_>,
@@ -178,9 +190,8 @@ impl Channel for Verbs<'_> {
     fn corrupt(&mut self, part: Part) -> Result<(), BackendError> {
         let mut byte = [0];
         let read = self.buffers.read(part.side, part.offset, &mut byte);
-        let flipped = read.and_then(|()| {
-            self.buffers.write(part.side, part.offset, &[byte[0] ^ 1])
-        });
+        let flipped =
+            read.and_then(|()| self.buffers.write(part.side, part.offset, &[byte[0] ^ 1]));
         flipped.map_err(|why| self.refused(why))
     }
 }

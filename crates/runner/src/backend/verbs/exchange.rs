@@ -4,8 +4,8 @@
 
 use std::{ops::Range, time::Instant};
 
-use busbw_core::plan::VerbsOptions;
-use busbw_verbs::{Request, VerbsError};
+use busbw_core::plan::{Verb, VerbsOptions};
+use busbw_verbs::{Request, VerbsError, Work};
 
 use super::{
     buffers::HEADROOM,
@@ -27,6 +27,8 @@ pub(super) struct Stream {
     pub(super) untimed: u64,
     /// Messages that it must post receives for.
     pub(super) back: u64,
+    /// Messages that the other end writes here and nobody acknowledges (UC): the last one of each queue pair completes a receive.
+    pub(super) written: u64,
     /// Bytes of a message.
     pub(super) bytes: usize,
     /// Messages with a part of the buffers of their own.
@@ -84,6 +86,43 @@ impl Pair {
         for way in 0..self.ways.len() {
             let first = spread.share(stream.back, way).min(u64::from(options.receive_depth));
             self.open(stream, spread, way, first)?;
+        }
+        Ok(())
+    }
+
+    /// Opens a receive for the last message that each queue pair of the other end writes, if nothing else says that it has arrived.
+    pub(super) fn open_notices(
+        &mut self,
+        stream: &Stream,
+        options: &VerbsOptions,
+    ) -> Result<(), VerbsError> {
+        let (spread, memory) = (self.spread(options), self.recv_memory);
+        for (at, way) in self.ways.iter_mut().enumerate() {
+            if spread.share(stream.written, at) > 0 {
+                way.pair.post_receives(memory, at as u64, &(0..0), 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for these, once the other end has said that it has written everything: over another queue pair, which may have
+    /// overtaken what it wrote.
+    pub(super) fn await_notices(
+        &self,
+        stream: &Stream,
+        options: &VerbsOptions,
+        waits: &Waits<'_>,
+    ) -> Result<(), BackendError> {
+        let spread = self.spread(options);
+        let used = (0..self.ways.len()).filter(|at| spread.share(stream.written, *at) > 0);
+        let (expected, mut come) = (used.count(), 0);
+        let (mut patience, since) = (waits.patience(), Instant::now());
+        while come < expected {
+            come += self.came.poll(|_| {}).map_err(|error| waits.failed(error))?;
+            if since.elapsed() > SETTLED {
+                return Err(self.lost(stream, stream.written - (expected - come) as u64, waits));
+            }
+            patience.rest(|| vec![self.peer])?;
         }
         Ok(())
     }
@@ -166,12 +205,18 @@ impl Pair {
     }
 
     fn lost(&self, stream: &Stream, received: u64, waits: &Waits<'_>) -> BackendError {
-        let (lost, all, peer) = (stream.back - received, stream.back, self.peer);
-        waits.refused(format!(
-            "{lost} of {all} messages from rank {peer} were lost: {} sends nothing again, and drops what finds no receive; \
-             more of those (--rx-depth), fewer messages at once (--tx-depth), or --connection RC",
-            self.connection.name()
-        ))
+        let (all, peer) = (stream.back.max(stream.written), self.peer);
+        let (lost, kind) = (all - received, self.connection.name());
+        waits.refused(match stream.written {
+            0 => format!(
+                "{lost} of {all} messages from rank {peer} were lost: {kind} sends nothing again, and drops what finds no receive; \
+                 more of those (--rx-depth), fewer messages at once (--tx-depth), or --connection RC"
+            ),
+            _ => format!(
+                "{lost} of {all} messages from rank {peer} at least were lost: {kind} sends nothing again; fewer messages at once \
+                 (--tx-depth), or --connection RC"
+            ),
+        })
     }
 
     /// Posts what the queues take, up to message `limit`. Returns how many are posted.
@@ -189,6 +234,7 @@ impl Pair {
         let share = stream.window / spread.ways;
         let every = u64::from(options.signal_every).min(depth).min(share).max(1);
         let (verb, remote, (memory, base)) = (self.verb, self.remote, self.own_memory());
+        let notifies = verb == Verb::Write && self.connection.is_lossy();
         while sent < limit {
             let at = spread.way(sent);
             // A device may have shorter queues than were asked for: a list is posted in parts then.
@@ -198,11 +244,18 @@ impl Pair {
                 break;
             }
             let (posted, last) = (way.posted, spread.share(limit, at));
+            let last_of_all = spread.share(stream.out, at);
             let requests = (0..count).map(|place| {
                 let (index, number) = (sent + place, posted + place + 1);
+                let work = match remote.work(verb, stream.part(index)) {
+                    Work::Write(to, offset) if notifies && number == last_of_all => {
+                        Work::WriteAndNotify(to, offset)
+                    }
+                    work => work,
+                };
                 Request {
                     id: (at as u64) << COUNT_BITS | number,
-                    work: remote.work(verb, stream.part(index)),
+                    work,
                     range: stream.range(index, base),
                     signaled: number.is_multiple_of(every) || number == last,
                 }
@@ -302,7 +355,7 @@ mod tests {
         #[test]
         fn windows_are_marked(window in 1_u64..20, windows in 1_u64..20, untimed in 0_u64..30, steps in prop::collection::vec(1_u64..40, 1..200)) {
             let out = untimed + window * windows;
-            let stream = Stream { out, untimed, back: 0, bytes: 1, apart: 1, window };
+            let stream = Stream { out, untimed, back: 0, written: 0, bytes: 1, apart: 1, window };
             let mut marks = vec![Instant::now()];
             let mut done = untimed;
             for step in steps {

@@ -3,11 +3,7 @@
 
 use std::sync::Arc;
 
-use busbw_core::{
-    exit::Exit,
-    plan::VerbsOptions,
-    record::BufferGpu,
-};
+use busbw_core::{exit::Exit, plan::VerbsOptions, record::BufferGpu};
 use busbw_ffi::{
     gpu::{Context, Export, Facts},
     search::Environment,
@@ -56,7 +52,8 @@ impl OwnGpu {
             }
         };
         let gpu = all.swap_remove(at);
-        let context = Context::take(gpu.runtime, at).map_err(|error| impossible(error.to_string()))?;
+        let context =
+            Context::take(gpu.runtime, at).map_err(|error| impossible(error.to_string()))?;
         Ok(OwnGpu { context: Arc::new(context), facts: gpu.facts, why })
     }
 
