@@ -64,7 +64,7 @@ messages "bw, write, host to GPU, verified" 0 "$seen" bw --buffers host,gpu -b 1
 BUSBW_SHIM_RDMA_CORRUPT=1 messages "a bit that the adapter changes is found" 7 "." bw --buffers gpu -b 4K -e 4K
 messages "the GPU is the nearest to its port" 0 "mlx5_0" bw --buffers gpu -b 8 -e 8
 
-# how PEERMEM: with nvidia_peermem alone, which the shim stands for.
+# With nvidia_peermem alone, which the shim stands for.
 BUSBW_SHIM_NO_DMA_BUF_MR=1 BUSBW_SHIM_PEERMEM=1 \
     messages "without dma-bufs by its address" 0 "peer memory" bw --buffers gpu -b 1 -e 1M -f 64
 BUSBW_SHIM_NO_DMA_BUF_MR=1 messages "without both it is said why" 5 "modprobe nvidia_peermem" bw --buffers gpu -b 8 -e 8
@@ -83,8 +83,12 @@ ranks() {
         timeout 120 "$work/net_one_gpu" "$work/ranks" 2 8 67108864 8 5 1 >"$work/out" 2>&1
     judge "$name" "$?" 0 "$pattern" "$work/out"
 }
-ranks "NCCL over queue pairs from GPU to GPU, every element checked" 'via NET/busbw/[0-9]+/GDRDMA'
-ranks "the same over both ports together" 'via NET/busbw/[0-9]+/GDRDMA' BUSBW_NET_MERGE=1
+ranks "NCCL over queue pairs from GPU to GPU, every element checked" 'via NET/busbw/[01]/GDRDMA' NCCL_NET_MERGE_LEVEL=LOC
+ranks "the same over both ports, which NCCL merges" 'via NET/busbw/2/GDRDMA'
+ranks "the same over both ports, which the plugin merges" 'via NET/busbw/0/GDRDMA' BUSBW_NET_MERGE=1
 ranks "the same through host memory" 'via NET/busbw/[0-9]+$' NCCL_NET_GDR_LEVEL=LOC
-ranks "the same, paths broken ten times a second" 'via NET/busbw/[0-9]+/GDRDMA' BUSBW_NET_MERGE=1 BUSBW_NET_FAULT=kill:100
+ranks "the same, paths broken ten times a second" 'via NET/busbw/2/GDRDMA' BUSBW_NET_FAULT=kill:100
+# nvidia_peermem instead of dma-bufs.
+mkdir -p "$work/host/sys/module/nvidia_peermem"
+ranks "the same by the memory's addresses" 'via NET/busbw/2/GDRDMA' NCCL_DMABUF_ENABLE=0 BUSBW_SHIM_NO_DMA_BUF_MR=1 BUSBW_SHIM_PEERMEM=1
 exit "$failed"

@@ -47,50 +47,72 @@ Comm* comm_of(int socket, bool sends) {
     return comm;
 }
 
+// Devices of its own, all of them the loopback interface, and at most one that is made of two.
+int own_devices() {
+    const char* count = getenv("BUSBW_SHIM_NET_DEVICES");
+    return count ? atoi(count) : 1;
+}
+int merged[2], merged_count;
+
 int devices(int* count) {
-    *count = 1;
+    *count = own_devices() + (merged_count && !breaks("merged") ? 1 : 0);
     return OK;
 }
 
-template <class Properties> void common(Properties* to) {
-    static char name[] = "lo";
+template <int N> int merge(int* number, Parts<N>* parts) {
+    if (parts->count != 2 || merged_count) return INVALID;
+    merged[0] = parts->devices[0];
+    merged[1] = parts->devices[1];
+    merged_count = 2;
+    *number = own_devices();
+    return OK;
+}
+
+template <class Properties> void common(int device, Properties* to) {
+    static char names[][8] = {"lo", "lo.1", "lo+lo.1"};
     static int calls;
-    to->name = name;
+    to->name = names[merged_count && device == own_devices() ? 2 : device % 2];
     to->pciPath = nullptr;
     to->guid = 1;
     to->ptrSupport = 1;
     to->regIsGlobal = 0;
     to->speed = breaks("properties") ? 0 : 10000;
     if (breaks("stable")) to->speed = 10000 + calls++;
+    if (merged_count && device == own_devices()) to->speed *= 2;
     to->port = 1;
     to->latency = 0;
     to->maxComms = 65536;
     to->maxRecvs = grouped() ? MOST_GROUPED : 1;
     to->deviceType = to->deviceVersion = 0;
 }
-template <class Properties> void longer(Properties* to) {
-    common(to);
+template <class Properties> void longer(int device, Properties* to) {
+    common(device, to);
     to->forceFlush = 0;
     to->parts.count = 1;
-    to->parts.devices[0] = 0;
+    to->parts.devices[0] = device;
+    if (merged_count && device == own_devices()) {
+        to->parts.count = 2;
+        to->parts.devices[0] = merged[0];
+        to->parts.devices[1] = merged[1];
+    }
     to->maxP2pBytes = to->maxCollBytes = size_t(1) << 30;
 }
-int properties(int, PropertiesV8* to) {
-    common(to);
+int properties(int device, PropertiesV8* to) {
+    common(device, to);
     if (breaks("versions")) to->speed = 40000;
     return OK;
 }
-template <int N> int properties(int, PropertiesV9<N>* to) {
-    longer(to);
+template <int N> int properties(int device, PropertiesV9<N>* to) {
+    longer(device, to);
     return OK;
 }
-int properties(int, PropertiesV11* to) {
-    longer(to);
+int properties(int device, PropertiesV11* to) {
+    longer(device, to);
     to->maxMultiRequest = 1;
     return OK;
 }
-int properties(int, PropertiesV12* to) {
-    longer(to);
+int properties(int device, PropertiesV12* to) {
+    longer(device, to);
     to->maxMultiRequest = 1;
     to->rail = to->plane = -1;
     return OK;
@@ -292,8 +314,13 @@ template <class Net> Net table() {
     net.closeListen = close_listener;
     return net;
 }
-template <class Net> Net table_with_end() {
+template <class Net> Net table_that_merges() {
     Net net = table<Net>();
+    net.makeVDevice = merge;
+    return net;
+}
+template <class Net> Net table_with_end() {
+    Net net = table_that_merges<Net>();
     net.finalize = finalize;
     return net;
 }
@@ -312,7 +339,7 @@ EXPORTED NetV10 ncclNetPlugin_v10;
 EXPORTED NetV11 ncclNetPlugin_v11;
 EXPORTED NetV12 ncclNetPlugin_v12;
 NetV8 ncclNetPlugin_v8 = table<NetV8>();
-NetV9 ncclNetPlugin_v9 = table<NetV9>();
-NetV10 ncclNetPlugin_v10 = table<NetV10>();
+NetV9 ncclNetPlugin_v9 = table_that_merges<NetV9>();
+NetV10 ncclNetPlugin_v10 = table_that_merges<NetV10>();
 NetV11 ncclNetPlugin_v11 = table_with_end<NetV11>();
 NetV12 ncclNetPlugin_v12 = table_with_end<NetV12>();

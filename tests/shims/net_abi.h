@@ -16,13 +16,14 @@ struct PropertiesV8 {
     float latency;
     int maxComms, maxRecvs, deviceType, deviceVersion;
 };
+template <int N> struct Parts { int count, devices[N]; };
 template <int N> struct PropertiesV9 {
     char *name, *pciPath;
     uint64_t guid;
     int ptrSupport, regIsGlobal, forceFlush, speed, port;
     float latency;
     int maxComms, maxRecvs, deviceType, deviceVersion;
-    struct { int count, devices[N]; } parts;
+    Parts<N> parts;
     size_t maxP2pBytes, maxCollBytes;
 };
 struct PropertiesV11 : PropertiesV9<4> { int maxMultiRequest; };
@@ -65,15 +66,16 @@ using IrecvV9 = int (*)(void*, int, void**, size_t*, int*, void**, void**);
 using IrecvV10 = int (*)(void*, int, void**, size_t*, int*, void**, void**, void**);
 
 struct NetV8 : Table<InitV8, PropertiesV8, ListenV8, ConnectV8, IsendV8, IrecvV8> {};
-struct NetV9 : Table<InitV8, PropertiesV9<4>, ListenV8, ConnectV8, IsendV9, IrecvV9> { void* makeVDevice; };
-struct NetV10 : Table<InitV10, PropertiesV9<4>, ListenV8, ConnectV10, IsendV10, IrecvV10> { void* makeVDevice; };
+template <int N> using Merge = int (*)(int*, Parts<N>*);
+struct NetV9 : Table<InitV8, PropertiesV9<4>, ListenV8, ConnectV8, IsendV9, IrecvV9> { Merge<4> makeVDevice; };
+struct NetV10 : Table<InitV10, PropertiesV9<4>, ListenV8, ConnectV10, IsendV10, IrecvV10> { Merge<4> makeVDevice; };
 struct NetV11 : Table<InitV11, PropertiesV11, ListenV11, ConnectV11, IsendV10, IrecvV10> {
-    void* makeVDevice;
+    Merge<4> makeVDevice;
     Close finalize;
     void* setNetAttr;
 };
 struct NetV12 : Table<InitV11, PropertiesV12, ListenV11, ConnectV11, IsendV10, IrecvV10> {
-    void* makeVDevice;
+    Merge<8> makeVDevice;
     Close finalize;
     void* setNetAttr;
 };

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A folder that stands for /sys of a host with two RDMA adapters: tests/shims/rdma_host.sh FOLDER [GPU]
-# GPU is the PCI address of a GPU that is to lie beside the first adapter; its own place in /sys stays what it is.
+# A folder that stands for /sys of a host with an RDMA adapter of two ports: tests/shims/rdma_host.sh FOLDER [GPU]
+# GPU is the PCI address of a GPU that is to lie beside the adapter; its own place in /sys stays what it is.
 # With LD_PRELOAD=libsysfs-shim.so and BUSBW_SHIM_RDMA=FOLDER programs see it, and libibverbs.so.1 of the shims has its devices.
 set -eu
 root=${1:?usage: rdma_host.sh FOLDER [GPU]}
@@ -32,4 +32,5 @@ if [ -n "$gpu" ] && [ -e "/sys/bus/pci/devices/$gpu" ]; then
     ln -s "$root/sys/devices/$place/$gpu" "$root/sys/bus/pci/devices/$gpu"
 fi
 adapter mlx5_0 1 "$place/0000:17:00.0"
-adapter mlx5_1 2 pci0000:90/0000:90:01.0/0000:91:00.0/0000:92:00.0
+# Its second port, which NCCL merges with the first by itself (NCCL_NET_MERGE_LEVEL=PORT).
+adapter mlx5_1 2 "$place/0000:17:00.1"

@@ -81,8 +81,8 @@ impl Reference {
 }
 
 impl Network for Reference {
-    fn devices(&self) -> &[Device] {
-        &self.devices
+    fn devices(&self) -> Vec<&Device> {
+        self.devices.iter().collect()
     }
 
     fn listen(&self, device: usize, handle: &mut Handle) -> Result<Box<dyn Listener>> {

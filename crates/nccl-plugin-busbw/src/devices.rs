@@ -49,6 +49,8 @@ pub struct Device {
     pub kinds: i32,
     /// Its interfaces; none where it is RDMA ports.
     pub interfaces: Vec<Interface>,
+    /// The devices that NCCL has merged into it, by their numbers; none where it is itself.
+    pub parts: Vec<i32>,
 }
 
 /// Mb/s that NCCL assumes for an interface of unknown speed (src/transport/net_socket.cc:74).
@@ -132,6 +134,7 @@ fn together(root: &Path, interfaces: Vec<Interface>) -> Device {
         port: 0,
         kinds: PTR_HOST,
         interfaces,
+        parts: Vec::new(),
     }
 }
 

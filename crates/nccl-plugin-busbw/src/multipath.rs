@@ -115,8 +115,8 @@ impl Multipath {
 }
 
 impl Network for Multipath {
-    fn devices(&self) -> &[Device] {
-        &self.devices
+    fn devices(&self) -> Vec<&Device> {
+        self.devices.iter().collect()
     }
 
     fn listen(&self, _: usize, handle: &mut Handle) -> Result<Box<dyn Listener>> {
@@ -168,8 +168,16 @@ mod tests {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let lo = Interface { name: "lo".to_owned(), address, prefix: 8, speed: None, path: None };
         let (name, interfaces) = (c"busbw".to_owned(), vec![lo]);
-        let device =
-            Device { name, path: None, guid: 0, speed: 10_000, port: 0, kinds: 1, interfaces };
+        let device = Device {
+            name,
+            path: None,
+            guid: 0,
+            speed: 10_000,
+            port: 0,
+            kinds: 1,
+            interfaces,
+            parts: Vec::new(),
+        };
         let network = Multipath::new(vec![device], Some(0), None);
         let until = Instant::now() + Duration::from_secs(10);
         let mut listener = loop {

@@ -12,8 +12,18 @@ pub type Handle = [u8; HANDLE_BYTES];
 
 /// A network. Nothing here blocks, and any thread may call.
 pub trait Network: Send + Sync {
-    /// The devices that NCCL sees; none where NCCL must not use this network.
-    fn devices(&self) -> &[crate::devices::Device];
+    /// The devices that NCCL sees, and those that were made of them; none where NCCL must not use this network.
+    fn devices(&self) -> Vec<&crate::devices::Device>;
+
+    /// Makes one device of several, whose connections use all of them. Returns its number.
+    ///
+    /// # Errors
+    /// They do not go together, or are too many.
+    fn merge(&self, _parts: &[usize]) -> Result<usize> {
+        let text =
+            "devices of this network cannot be merged: it has one for all interfaces already";
+        Err(Failure::new(Status::INVALID_USAGE, text))
+    }
 
     /// Listens for one connection, and fills its handle.
     ///

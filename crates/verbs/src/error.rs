@@ -53,7 +53,7 @@ pub enum VerbsError {
 /// A refusal, with advice where the cause is known.
 pub(super) fn refused(call: &'static str, on: &str, error: &io::Error) -> VerbsError {
     let advice = match (call, error.raw_os_error()) {
-        ("ibv_reg_mr", Some(12)) => {
+        ("ibv_reg_mr" | "ibv_reg_mr_iova2", Some(12)) => {
             "; memory cannot be locked: raise memlock (ulimit -l unlimited, `--ulimit memlock=-1` for containers, \
              LimitMEMLOCK=infinity for services), or measure smaller sizes with -e"
         }
@@ -104,7 +104,9 @@ mod tests {
     fn refusals_say_what_to_do() {
         let text =
             |call, code| refused(call, "mlx5_0", &io::Error::from_raw_os_error(code)).to_string();
-        assert!(text("ibv_reg_mr", 12).contains("memlock"), "{}", text("ibv_reg_mr", 12));
+        for call in ["ibv_reg_mr", "ibv_reg_mr_iova2"] {
+            assert!(text(call, 12).contains("memlock"), "{}", text(call, 12));
+        }
         assert!(text("ibv_modify_qp", 110).contains("--gid-index"));
         assert!(text("ibv_open_device", 13).starts_with("ibv_open_device on mlx5_0 failed"));
         assert!(!text("ibv_alloc_pd", 5).contains(';'));

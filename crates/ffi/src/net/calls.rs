@@ -12,9 +12,9 @@ use nccl_plugin_abi::{
     net::{
         Accept, Close, CommConfig, ConnectV8, ConnectV10, ConnectV11, DeregMr, DeviceHandle,
         Devices, GetProperties, InitV8, InitV10, InitV11, IrecvV8, IrecvV9, IrecvV10, IsendV8,
-        IsendV9, IsendV10, ListenV8, ListenV11, NetV8, NetV9, NetV10, NetV11, NetV12,
+        IsendV9, IsendV10, ListenV8, ListenV11, MakeVirtual, NetV8, NetV9, NetV10, NetV11, NetV12,
         OPTIONAL_COMPLETION, PropertiesV8, PropertiesV9, PropertiesV11, PropertiesV12, RegMr, Test,
-        UNDEFINED,
+        UNDEFINED, VirtualDevice,
     },
 };
 
@@ -86,16 +86,26 @@ pub(super) struct Calls {
     pub(super) close_send: Option<Close>,
     pub(super) close_recv: Option<Close>,
     pub(super) close_listen: Option<Close>,
+    /// v8 has none.
+    pub(super) merge: Option<Merge>,
     /// Versions up to v10 have none.
     pub(super) finalize: Option<Close>,
 }
 
+/// `makeVDevice`, with room for as many devices as the version has.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Merge {
+    V9(MakeVirtual<4>),
+    V12(MakeVirtual<8>),
+}
+
 /// Reads a table of one version at an address.
 macro_rules! read {
-    ($address:expr, $table:ty, $init:ident, $properties:ident, $listen:ident, $connect:ident, $isend:ident, $irecv:ident, $finalize:expr) => {{
+    ($address:expr, $table:ty, $init:ident, $properties:ident, $listen:ident, $connect:ident, $isend:ident, $irecv:ident, $merge:expr, $finalize:expr) => {{
         // SAFETY: the symbol names a table of this version, as the caller says.
         let table: $table = unsafe { $address.cast::<$table>().read() };
         let finalize: fn(&$table) -> Option<Close> = $finalize;
+        let merge: fn(&$table) -> Option<Merge> = $merge;
         Calls {
             // SAFETY: the plugin's text, or null.
             name: unsafe { text(table.name) },
@@ -113,6 +123,7 @@ macro_rules! read {
             close_send: table.close_send,
             close_recv: table.close_recv,
             close_listen: table.close_listen,
+            merge: merge(&table),
             finalize: finalize(&table),
         }
     }};
@@ -125,12 +136,80 @@ impl Calls {
     /// There is one, and it stays.
     pub(super) unsafe fn read(address: *const c_void, version: u32) -> Calls {
         match version {
-            8 => read!(address, NetV8, V8, V8, V8, V8, V8, V8, |_| None),
-            9 => read!(address, NetV9, V8, V9, V8, V8, V9, V9, |_| None),
-            10 => read!(address, NetV10, V10, V9, V8, V10, V10, V10, |_| None),
-            11 => read!(address, NetV11, V11, V11, V11, V11, V10, V10, |t| t.finalize),
-            _ => read!(address, NetV12, V11, V12, V11, V11, V10, V10, |t| t.finalize),
+            8 => read!(address, NetV8, V8, V8, V8, V8, V8, V8, |_| None, |_| None),
+            9 => read!(
+                address,
+                NetV9,
+                V8,
+                V9,
+                V8,
+                V8,
+                V9,
+                V9,
+                |t| t.make_virtual.map(Merge::V9),
+                |_| None
+            ),
+            10 => read!(
+                address,
+                NetV10,
+                V10,
+                V9,
+                V8,
+                V10,
+                V10,
+                V10,
+                |t| t.make_virtual.map(Merge::V9),
+                |_| None
+            ),
+            11 => {
+                read!(
+                    address,
+                    NetV11,
+                    V11,
+                    V11,
+                    V11,
+                    V11,
+                    V10,
+                    V10,
+                    |t| t.make_virtual.map(Merge::V9),
+                    |t| t.finalize
+                )
+            }
+            _ => {
+                read!(
+                    address,
+                    NetV12,
+                    V11,
+                    V12,
+                    V11,
+                    V11,
+                    V10,
+                    V10,
+                    |t| t.make_virtual.map(Merge::V12),
+                    |t| t.finalize
+                )
+            }
         }
+    }
+
+    /// Makes one device of several; its number.
+    pub(super) fn merge(&self, parts: &[c_int]) -> Result<c_int, NetError> {
+        fn of<const N: usize>(parts: &[c_int]) -> VirtualDevice<N> {
+            let mut devices = [0; N];
+            let count = parts.len().min(N);
+            devices[..count].copy_from_slice(&parts[..count]);
+            VirtualDevice { count: count as c_int, devices }
+        }
+        let mut number = -1;
+        // SAFETY: functions of the table, a place for the number, and a structure of each one's version.
+        let status = unsafe {
+            match present("makeVDevice", self.merge)? {
+                Merge::V9(make) => make(&raw mut number, &mut of::<4>(parts)),
+                Merge::V12(make) => make(&raw mut number, &mut of::<8>(parts)),
+            }
+        };
+        checked("makeVDevice", status)?;
+        Ok(number)
     }
 
     /// Starts the plugin; returns the context, in versions that have one.

@@ -135,6 +135,24 @@ impl Plugin {
         self.calls.properties(device as c_int)
     }
 
+    /// Whether it can make one device of several.
+    pub fn can_merge(&self) -> bool {
+        self.calls.merge.is_some()
+    }
+
+    /// Makes one device of several; its number.
+    ///
+    /// # Errors
+    /// The plugin refuses the call, or has no such function.
+    pub fn merge(&self, parts: &[usize]) -> Result<usize, NetError> {
+        let numbers: Vec<c_int> = parts.iter().map(|part| *part as c_int).collect();
+        let number = self.calls.merge(&numbers)?;
+        usize::try_from(number).map_err(|_| NetError::Wrong {
+            call: "makeVDevice",
+            text: format!("{number} is no number of a device"),
+        })
+    }
+
     /// Listens for one connection.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::{
 
 use nccl_plugin_abi::{
     Logger, Status,
-    net::{CommConfig, DeviceHandle, PTR_CUDA, PTR_HOST, Profiler},
+    net::{CommConfig, DeviceHandle, PTR_CUDA, PTR_HOST, Profiler, VirtualDevice},
 };
 
 use super::{
@@ -61,7 +61,25 @@ pub(super) unsafe extern "C" fn properties<P: Properties>(
         let devices = network()?.devices();
         let which = device(number, devices.len())?;
         // SAFETY: NCCL's place for this version's properties.
-        unsafe { put(properties, P::of(&devices[which], number), "properties") }
+        unsafe { put(properties, P::of(devices[which], number), "properties") }
+    })
+}
+
+pub(super) unsafe extern "C" fn make_virtual<const N: usize>(
+    number: *mut c_int,
+    parts: *mut VirtualDevice<N>,
+) -> Status {
+    guarded("makeVDevice", || {
+        let network = network()?;
+        // SAFETY: NCCL's structure of this version.
+        let parts = unsafe { parts.as_ref() }.ok_or_else(|| invalid("no devices to merge"))?;
+        let count = usize::try_from(parts.count).ok().filter(|count| *count <= N);
+        let count = count.ok_or_else(|| invalid("an impossible number of devices to merge"))?;
+        let known = network.devices().len();
+        let which = parts.devices[..count].iter().map(|number| device(*number, known));
+        let made = counted(network.merge(&which.collect::<Result<Vec<_>>>()?)?, "device")?;
+        // SAFETY: NCCL's place for the number.
+        unsafe { put(number, made, "the number of the device") }
     })
 }
 

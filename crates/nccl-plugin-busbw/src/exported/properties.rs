@@ -61,7 +61,7 @@ impl Properties for PropertiesV9 {
             max_recvs: v8.max_recvs,
             device_type: v8.device_type,
             device_version: v8.device_version,
-            virtual_device: itself(number),
+            virtual_device: parts(device, number),
             max_p2p_bytes: MAX_BYTES,
             max_coll_bytes: MAX_BYTES,
         }
@@ -91,7 +91,7 @@ impl Properties for PropertiesV12 {
             max_recvs: v9.max_recvs,
             device_type: v9.device_type,
             device_version: v9.device_version,
-            virtual_device: itself(number),
+            virtual_device: parts(device, number),
             max_p2p_bytes: v9.max_p2p_bytes,
             max_coll_bytes: v9.max_coll_bytes,
             max_multi_request: 1,
@@ -101,9 +101,12 @@ impl Properties for PropertiesV12 {
     }
 }
 
-/// A device that consists of itself.
-fn itself<const N: usize>(number: c_int) -> VirtualDevice<N> {
+/// What a device consists of: itself, or those that it was made of.
+fn parts<const N: usize>(device: &Device, number: c_int) -> VirtualDevice<N> {
+    let itself = [number];
+    let parts = if device.parts.is_empty() { &itself[..] } else { &device.parts };
     let mut devices = [0; N];
-    devices[0] = number;
-    VirtualDevice { count: 1, devices }
+    let count = parts.len().min(N);
+    devices[..count].copy_from_slice(&parts[..count]);
+    VirtualDevice { count: count as c_int, devices }
 }

@@ -79,23 +79,23 @@ pub static ncclNetPlugin_v8: Table<NetV8> =
 /// For NCCL 2.24 and 2.25.
 #[unsafe(no_mangle)]
 pub static ncclNetPlugin_v9: Table<NetV9> = table!(
-    NetV9, PropertiesV9, init_v8, listen_v8, connect_v8, isend_v9, irecv_v9, make_virtual: None
+    NetV9, PropertiesV9, init_v8, listen_v8, connect_v8, isend_v9, irecv_v9, make_virtual: Some(calls::make_virtual)
 );
 /// For NCCL 2.26 and 2.27.
 #[unsafe(no_mangle)]
 pub static ncclNetPlugin_v10: Table<NetV10> = table!(
     NetV10, PropertiesV9, init_v10, listen_v8, connect_v10, isend_v10, irecv_v10,
-    make_virtual: None
+    make_virtual: Some(calls::make_virtual)
 );
 /// For NCCL 2.28 and 2.29.
 #[unsafe(no_mangle)]
 pub static ncclNetPlugin_v11: Table<NetV11> = table!(
     NetV11, PropertiesV11, init_v11, listen_v11, connect_v11, isend_v10, irecv_v10,
-    make_virtual: None, finalize: Some(calls::finalize), set_hints: None
+    make_virtual: Some(calls::make_virtual), finalize: Some(calls::finalize), set_hints: None
 );
 /// For NCCL 2.30.
 #[unsafe(no_mangle)]
 pub static ncclNetPlugin_v12: Table<NetV12> = table!(
     NetV12, PropertiesV12, init_v11, listen_v11, connect_v11, isend_v10, irecv_v10,
-    make_virtual: None, finalize: Some(calls::finalize), set_hints: None
+    make_virtual: Some(calls::make_virtual), finalize: Some(calls::finalize), set_hints: None
 );

@@ -9,6 +9,7 @@ mod clear_to_send;
 mod exchange;
 mod flush;
 mod memory;
+mod offered;
 mod ports;
 mod queue_pairs;
 mod receiver;
@@ -28,6 +29,7 @@ use nccl_plugin_abi::Status;
 #[cfg(fuzzing)]
 pub(super) use self::exchange::decode;
 use self::{
+    offered::Offered,
     ports::{OpenPort, Opened, Port},
     sender::Sending,
 };
@@ -60,9 +62,7 @@ pub struct Rdma {
     interfaces: Vec<Interface>,
     ports: Vec<Port>,
     opened: Opened,
-    devices: Vec<Device>,
-    /// Ports of each device.
-    members: Vec<Vec<usize>>,
+    offered: Offered,
     fault: Option<Fault>,
     /// The file of statistics.
     stats: Option<PathBuf>,
@@ -83,8 +83,7 @@ impl Rdma {
             Some("1") => true,
             Some(other) => return Err(Failure::variable(ports::MERGE, other, "0 or 1")),
         };
-        let (devices, members): (Vec<_>, Vec<_>) =
-            ports::devices(&ports, is_merged).into_iter().unzip();
+        let offered = Offered::new(&ports, is_merged);
         let told = ports.iter().map(|port| {
             let kind = if port.is_ethernet { "RoCE" } else { "InfiniBand" };
             format!(
@@ -93,13 +92,13 @@ impl Rdma {
             )
         });
         let told = told.collect::<Vec<_>>().join(" ");
-        log::info(&format!("NET/busbw: RDMA, {} device(s) over {told}", devices.len()));
+        let count = offered.devices().len();
+        log::info(&format!("NET/busbw: RDMA, {count} device(s) over {told}"));
         Ok(Rdma {
             interfaces: devices::interfaces()?,
             opened: Opened::new(&ports),
             ports,
-            devices,
-            members,
+            offered,
             fault,
             stats: stats_file(),
             manager: OnceLock::new(),
@@ -125,7 +124,8 @@ impl Rdma {
 
     /// The ports of a device, open.
     fn open(&self, device: usize) -> Result<Vec<Arc<OpenPort>>> {
-        self.members[device].iter().map(|at| self.opened.get(&self.ports, *at)).collect()
+        let ports = self.offered.ports_of(device)?;
+        ports.into_iter().map(|at| self.opened.get(&self.ports, at)).collect()
     }
 
     fn connection(&self, device: usize, there: &Listening) -> Result<Arc<sender::Connection>> {
@@ -146,8 +146,12 @@ impl Rdma {
 }
 
 impl Network for Rdma {
-    fn devices(&self) -> &[Device] {
-        &self.devices
+    fn devices(&self) -> Vec<&Device> {
+        self.offered.devices()
+    }
+
+    fn merge(&self, parts: &[usize]) -> Result<usize> {
+        self.offered.merge(&self.ports, parts)
     }
 
     fn listen(&self, device: usize, handle: &mut Handle) -> Result<Box<dyn Listener>> {

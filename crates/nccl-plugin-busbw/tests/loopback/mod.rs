@@ -31,7 +31,16 @@ pub fn lo(last: u8) -> Interface {
 /// Over these interfaces, with so many threads of the plugin's.
 pub fn over(interfaces: Vec<Interface>, threads: usize, fault: Option<Fault>) -> Multipath {
     let name = c"busbw".to_owned();
-    let device = Device { name, path: None, guid: 0, speed: 10_000, port: 0, kinds: 1, interfaces };
+    let device = Device {
+        name,
+        path: None,
+        guid: 0,
+        speed: 10_000,
+        port: 0,
+        kinds: 1,
+        interfaces,
+        parts: Vec::new(),
+    };
     Multipath::new(vec![device], Some(threads), fault)
 }
 

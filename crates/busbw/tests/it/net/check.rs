@@ -39,6 +39,7 @@ fn other_interfaces_are_named() {
 }
 
 const BREAK: &str = "BUSBW_SHIM_NET_BREAK";
+const DEVICES: (&str, &str) = ("BUSBW_SHIM_NET_DEVICES", "2");
 const GROUPED: (&str, &str) = ("BUSBW_SHIM_NET_GROUPED", "1");
 
 #[test]
@@ -47,11 +48,13 @@ fn who_keeps_the_contract_passes() {
         let (code, verdicts) = check(&["--table", version], &[]);
         let not: Vec<_> = verdicts.iter().filter(|(_, (verdict, _))| verdict != "fine").collect();
         assert_eq!(code, 0, "v{version}: {not:?}");
-        assert_eq!(not.len(), 1, "v{version}: {not:?}");
+        assert_eq!(not.len(), 2, "v{version}: {not:?}");
         assert_eq!(verdicts["grouped"].0, "absent", "maxRecvs is 1");
+        assert_eq!(verdicts["merged"].0, "absent", "it has one device");
     }
-    let (code, verdicts) = check(&["--rule", "grouped", "--rule", "sizes"], &[GROUPED]);
-    assert_eq!((code, verdicts.len()), (0, 2));
+    let rules = ["--rule", "grouped", "--rule", "sizes", "--rule", "merged"];
+    let (code, verdicts) = check(&rules, &[GROUPED, DEVICES]);
+    assert_eq!((code, verdicts.len()), (0, 3));
     assert!(verdicts.values().all(|(verdict, _)| verdict == "fine"), "{verdicts:?}");
 }
 
@@ -69,7 +72,7 @@ fn who_breaks_a_rule_fails_it() {
             scope.spawn(|| {
                 loop {
                     let Some(rule) = next.lock().unwrap().next() else { return };
-                    let (code, verdicts) = check(&["--rule", rule], &[(BREAK, rule), GROUPED]);
+                    let (code, verdicts) = check(&["--rule", rule], &[(BREAK, rule), GROUPED, DEVICES]);
                     let (verdict, why) = &verdicts[rule];
                     if (code, verdict.as_str()) != (1, "error") || why.is_empty() {
                         wrong.lock().unwrap().push((

@@ -5,6 +5,7 @@
 mod closing;
 mod connecting;
 mod identity;
+mod merging;
 mod messages;
 
 pub(super) use connecting::be_partner;
@@ -49,6 +50,7 @@ pub(super) const RULES: &[Rule] = rules! {
     "requests", "32 requests of a connection may be open", messages::requests;
     "null-requests", "a refused request is accepted later", messages::null_requests;
     "without-sizes", "test can be called without a size pointer", messages::without_sizes;
+    "merged", "devices that NCCL merges into one carry messages together", merging::merged;
     "quiet", "a receive can have optional completion", messages::quiet;
     "grouped", "several receives in one request, distinguished by tag", messages::grouped;
     "close-open", "connections may be closed with requests open", closing::with_open_requests;

@@ -64,11 +64,16 @@ impl Subject {
 
     /// Both ends of a connection, created in turns, as NCCL's service threads do.
     pub(super) fn pair(&self) -> Outcome<(Sender, Receiver)> {
-        let (mut listener, mut handle) = self.listen()?;
+        self.pair_over(DEVICE)
+    }
+
+    /// The same over another device.
+    pub(super) fn pair_over(&self, device: usize) -> Outcome<(Sender, Receiver)> {
+        let (mut listener, mut handle) = self.plugin.listen(device).map_err(words)?;
         let (mut sender, mut receiver) = (None, None);
         until("connecting", || {
             if sender.is_none() {
-                sender = self.connect(&mut handle)?;
+                sender = self.plugin.connect(device, &mut handle).map_err(words)?;
             }
             if receiver.is_none() {
                 receiver = listener.accept().map_err(words)?;

@@ -2,7 +2,6 @@
 //! Not queue pairs (`queue_pairs`). Under a root path, so that tests have ports.
 
 use std::{
-    ffi::CString,
     fs,
     path::Path,
     sync::{Arc, Mutex, OnceLock},
@@ -10,14 +9,11 @@ use std::{
 };
 
 use busbw_verbs::{Address, Device as OpenDevice, Link, LinkLayer, Verbs, VerbsError};
-use nccl_plugin_abi::{
-    Status,
-    net::{PTR_CUDA, PTR_DMA_BUF, PTR_HOST},
-};
+use nccl_plugin_abi::Status;
 
-use super::{MAX_PORTS, registrations::Registrations};
+use super::registrations::Registrations;
 use crate::{
-    devices::{Device, list, sys},
+    devices::{list, sys},
     log,
     multipath::locks::lock,
     network::{Failure, Result},
@@ -55,9 +51,9 @@ pub(crate) struct Port {
     /// Which of its addresses is used.
     pub gid_index: u8,
     /// The device's path in /sys.
-    path: Option<String>,
+    pub path: Option<String>,
     /// The same for all ports of a chip.
-    guid: u64,
+    pub guid: u64,
 }
 
 /// How packets are sent, as NCCL's variables have it.
@@ -163,52 +159,6 @@ fn best_gid(port: &Path) -> Option<u8> {
         indices.filter_map(|index| Some((rank(&index)?, index))).collect();
     ranked.sort_unstable();
     ranked.first().map(|(_, index)| *index)
-}
-
-/// What NCCL is told: a device for each port, or for four together, and which ports each has.
-pub(super) fn devices(ports: &[Port], is_merged: bool) -> Vec<(Device, Vec<usize>)> {
-    let kinds = PTR_HOST | device_memory();
-    let device = |members: Vec<usize>| {
-        let first = &ports[members[0]];
-        let name = match members[..] {
-            [_] => first.device.clone(),
-            _ => members.iter().map(|at| ports[*at].device.as_str()).collect::<Vec<_>>().join("+"),
-        };
-        let gbps: f64 = members.iter().map(|at| ports[*at].gbps).sum();
-        let device = Device {
-            name: CString::new(name).unwrap_or_default(),
-            path: first.path.as_deref().and_then(|path| CString::new(path).ok()),
-            guid: first.guid,
-            speed: (gbps * 1000.0) as i32,
-            port: first.number.into(),
-            kinds,
-            interfaces: Vec::new(),
-        };
-        (device, members)
-    };
-    match is_merged {
-        true => {
-            let all: Vec<usize> = (0..ports.len()).collect();
-            all.chunks(MAX_PORTS).map(|members| device(members.to_vec())).collect()
-        }
-        false => (0..ports.len()).map(|at| device(vec![at])).collect(),
-    }
-}
-
-/// Kinds of memory of GPUs that a queue pair can reach here: with nvidia_peermem by its address; dma-bufs where libibverbs takes
-/// them (rdma-core 34).
-fn device_memory() -> i32 {
-    let peer = ["nvidia_peermem", "nv_peer_mem", "nvidia-peermem"];
-    let has_peer = peer.iter().any(|module| Path::new("/sys/module").join(module).exists());
-    let has_gpu = Path::new("/dev/nvidiactl").exists();
-    let has_dma_buf = has_gpu && Verbs::open().is_ok_and(Verbs::takes_dma_bufs);
-    match (has_peer, has_dma_buf) {
-        (true, true) => PTR_CUDA | PTR_DMA_BUF,
-        (true, false) => PTR_CUDA,
-        // NCCL asks for a GPU's memory by both bits.
-        (false, true) => PTR_CUDA | PTR_DMA_BUF,
-        (false, false) => 0,
-    }
 }
 
 /// A port whose device is open.
@@ -397,12 +347,6 @@ mod tests {
             .collect();
         assert_eq!(seen, [("mlx5_2", 3, true, 100.0), ("mlx5_10", 0, false, 400.0)]);
         assert_eq!(ports[1].guid, 0xb83f_d203_0012_3456);
-        let each = devices(&ports, false);
-        assert_eq!(each.len(), 2);
-        assert_eq!((each[1].0.speed, each[1].0.port, &each[1].1), (400_000, 1, &vec![1]));
-        let [(one, members)] = &devices(&ports, true)[..] else { panic!() };
-        assert_eq!(one.name.to_str(), Ok("mlx5_2+mlx5_10"));
-        assert_eq!((one.speed, members), (500_000, &vec![0, 1]));
     }
 
     #[test]
