@@ -13,6 +13,11 @@ adapter() {
     at=$root/sys/class/infiniband/$1
     mkdir -p "$at/ports/1/gids" "$at/ports/1/gid_attrs/types" "$root/sys/devices/$3"
     ln -s "$root/sys/devices/$3" "$at/device"
+    ln -s /sys/bus/pci "$root/sys/devices/$3/subsystem"
+    for fact in class:0x020700 vendor:0x15b3 device:0x1021 subsystem_vendor:0x15b3 subsystem_device:0x0041 \
+        "max_link_speed:32.0 GT/s PCIe" max_link_width:16 "current_link_speed:32.0 GT/s PCIe" current_link_width:16; do
+        echo "${fact#*:}" >"$root/sys/devices/$3/${fact%%:*}"
+    done
     echo "1: CA" >"$at/node_type"
     echo "b83f:d203:0012:340$2" >"$at/node_guid"
     echo "4: ACTIVE" >"$at/ports/1/state"

@@ -1,11 +1,12 @@
 // Preloaded into a program (LD_PRELOAD): what the folder BUSBW_SHIM_RDMA has below sys/ stands for /sys.
-// Not a file system: the calls of Rust's std::fs and of C++'s streams, no others.
+// Not a file system: the calls of Rust's std::fs and those by which NCCL reads its topology, no others.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -64,10 +65,29 @@ DIR* opendir(const char* path) {
     return real(of, "opendir")(instead(path, room));
 }
 
+// What is in the folder is in /sys: NCCL knows PCI devices by that.
 char* realpath(const char* path, char* into) {
     static char* (*of)(const char*, char*) = nullptr;
     std::string room;
-    return real(of, "realpath")(instead(path, room), into);
+    char* found = real(of, "realpath")(instead(path, room), into);
+    const char* folder = std::getenv("BUSBW_SHIM_RDMA");
+    size_t length = folder ? std::strlen(folder) : 0;
+    if (found && length && std::strncmp(found, folder, length) == 0 && std::strncmp(found + length, "/sys/", 5) == 0) {
+        std::memmove(found, found + length, std::strlen(found + length) + 1);
+    }
+    return found;
+}
+
+FILE* fopen(const char* path, const char* mode) {
+    static FILE* (*of)(const char*, const char*) = nullptr;
+    std::string room;
+    return real(of, "fopen")(instead(path, room), mode);
+}
+
+FILE* fopen64(const char* path, const char* mode) {
+    static FILE* (*of)(const char*, const char*) = nullptr;
+    std::string room;
+    return real(of, "fopen64")(instead(path, room), mode);
 }
 
 ssize_t readlink(const char* path, char* into, size_t bytes) {

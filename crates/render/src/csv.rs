@@ -7,7 +7,7 @@ use busbw_core::{
     Benchmark,
     pairs::Pairs,
     plan::AlgorithmEvidence,
-    record::{End, Half, Row, Run},
+    record::{End, Half, Line, Row, Run, VerbsFacts},
 };
 
 use super::Render;
@@ -35,12 +35,14 @@ pub struct Csv<W> {
     latency: bool,
     variants: bool,
     run: Option<Run>,
+    /// The RDMA ports of ranks, by which pairs are named.
+    ports: Vec<VerbsFacts>,
 }
 
 impl<W: Write> Csv<W> {
     /// CSV on `out`.
     pub fn new(out: W) -> Csv<W> {
-        Csv { out, latency: false, variants: false, run: None }
+        Csv { out, latency: false, variants: false, run: None, ports: Vec::new() }
     }
 
     fn write(&mut self, text: &str) -> io::Result<()> {
@@ -72,12 +74,20 @@ impl<W: Write> Render for Csv<W> {
         self.write(&format!("{columns}{more}\n"))
     }
 
+    fn library(&mut self, said: &Line) -> io::Result<()> {
+        if let Line::Verbs(facts) = said {
+            self.ports.retain(|earlier| earlier.rank != facts.rank);
+            self.ports.push((**facts).clone());
+        }
+        Ok(())
+    }
+
     fn row(&mut self, row: &Row) -> io::Result<()> {
         if !row.shown {
             return Ok(());
         }
         self.write(&lines(&match &self.run {
-            Some(run) => pairs(run, row),
+            Some(run) => pairs(run, &self.ports, row),
             None if row.benchmark.messages().is_some() => vec![messages(row)],
             None => {
                 let mut records = collective(row, self.latency);
@@ -133,12 +143,12 @@ fn variant(row: &Row) -> Vec<String> {
     ]
 }
 
-fn pairs(run: &Run, row: &Row) -> Vec<Vec<String>> {
+fn pairs(run: &Run, ports: &[VerbsFacts], row: &Row) -> Vec<Vec<String>> {
     let record = |cells: [String; 6], reason: String| {
         let lead = [row.benchmark.name().to_owned(), row.ranks.to_string(), row.size.to_string()];
         [&lead[..], &cells, &[row.finished.clone(), reason]].concat()
     };
-    let Some(matrix) = Pairs::of_row(run, row) else {
+    let Some(matrix) = Pairs::of_row(run, ports, row) else {
         return vec![record(Default::default(), row.waived.clone().unwrap_or_default())];
     };
     let mut records = Vec::new();

@@ -77,7 +77,7 @@ impl<W: Write> Render for PairsTable<W> {
 
     fn row(&mut self, row: &Row) -> io::Result<()> {
         let Some(run) = self.run.as_ref().filter(|_| row.shown) else { return Ok(()) };
-        let text = match (&row.waived, Pairs::of_row(run, row), &row.pairs) {
+        let text = match (&row.waived, Pairs::of_row(run, &self.ports, row), &row.pairs) {
             (Some(reason), ..) => format!("#\n# {} B  waived: {reason}\n", row.size),
             (None, Some(matrix), Some(pairs)) => {
                 let mut text = head(row, pairs.test);

@@ -44,7 +44,7 @@ fn every_pair_has_a_figure_both_ways() {
         for row in &rows {
             let half = row.out_of_place.as_ref().unwrap();
             assert_eq!((half.figures.wrong, half.batches_us.len()), (Some(0), 7));
-            let matrix = Pairs::of_row(&run, row).unwrap();
+            let matrix = Pairs::of_row(&run, &[], row).unwrap();
             for (from, values) in matrix.values.iter().enumerate() {
                 for (to, value) in values.iter().enumerate() {
                     assert_eq!(value.is_some(), from != to, "{from} to {to} of {ranks}");
@@ -59,7 +59,7 @@ fn every_pair_has_a_figure_both_ways() {
 fn a_drawn_sample_leaves_cells_empty() {
     let output = busbw("pairs --backend host -g 6 --sample 2 --only latency --json");
     let (run, rows) = record(&output);
-    let matrix = Pairs::of_row(&run, &rows[0]).unwrap();
+    let matrix = Pairs::of_row(&run, &[], &rows[0]).unwrap();
     let peers = |rank: usize| matrix.values[rank].iter().flatten().count();
     assert_eq!((0..6).map(peers).collect::<Vec<_>>(), [2; 6]);
     assert_eq!(rows.len(), 1);

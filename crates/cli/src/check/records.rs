@@ -61,7 +61,7 @@ fn share(explanation: &Explanation) -> Result<LimitShare, String> {
 pub(super) fn looks(launch: &Launch) -> Result<Vec<Look>, Failure> {
     let record = completed(launch)?;
     let look = |row| {
-        let of = Pairs::of_row(&record.run, row)?;
+        let of = Pairs::of_row(&record.run, &record.verbs, row)?;
         let pairs = row.pairs.as_ref()?;
         Some(Look { test: pairs.test, labels: of.labels, verdict: pairs.verdict.clone() })
     };

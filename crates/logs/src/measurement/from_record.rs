@@ -19,7 +19,8 @@ impl Measurement {
     pub fn from_record(record: Folded, name: &str) -> Measurement {
         let unsettled = record.unsettled();
         let shown = record.rows.iter().filter(|row| row.shown);
-        let pairs = shown.filter_map(|row| Pairs::of_row(&record.run, row)).collect();
+        let pairs =
+            shown.filter_map(|row| Pairs::of_row(&record.run, &record.verbs, row)).collect();
         let Folded { run, library, mpi, net: _, paths, verbs, rows, end } = record;
         let devices: Vec<Device> = run.devices.into_iter().map(Device::from).collect();
         let first = first_group(&devices);

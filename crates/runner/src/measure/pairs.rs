@@ -145,7 +145,14 @@ impl Session<'_> {
             ),
             (
                 on_processors && !verdict.slow.is_empty(),
-                "one launch cannot tell a slow core from a busy one: check whether another launch names the same",
+                match self.plan.backend.verbs_options() {
+                    Some(_) => {
+                        "one launch cannot tell a slow port from a busy link: check whether another launch names the same"
+                    }
+                    None => {
+                        "one launch cannot tell a slow core from a busy one: check whether another launch names the same"
+                    }
+                },
             ),
             (
                 divided,

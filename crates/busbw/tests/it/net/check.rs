@@ -72,7 +72,8 @@ fn who_breaks_a_rule_fails_it() {
             scope.spawn(|| {
                 loop {
                     let Some(rule) = next.lock().unwrap().next() else { return };
-                    let (code, verdicts) = check(&["--rule", rule], &[(BREAK, rule), GROUPED, DEVICES]);
+                    let (code, verdicts) =
+                        check(&["--rule", rule], &[(BREAK, rule), GROUPED, DEVICES]);
                     let (verdict, why) = &verdicts[rule];
                     if (code, verdict.as_str()) != (1, "error") || why.is_empty() {
                         wrong.lock().unwrap().push((

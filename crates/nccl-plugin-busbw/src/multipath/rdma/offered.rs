@@ -99,6 +99,10 @@ impl Offered {
         if members.iter().any(|at| ports[*at].is_ethernet != first.is_ethernet) {
             return Err(refused("some are Ethernet and some InfiniBand (NCCL_IB_HCA chooses)"));
         }
+        if members.iter().any(|at| ports[*at].path.is_none()) {
+            // NCCL 2.28 to 2.30 find no way to what they make of devices without a PCI address.
+            return Err(refused("one of them is on no PCI bus"));
+        }
         if all.len() - self.own >= MAX_MERGED {
             return Err(refused("there are too many already"));
         }
@@ -158,7 +162,7 @@ mod tests {
             gbps,
             is_ethernet,
             gid_index: 0,
-            path: None,
+            path: Some(format!("/sys/devices/pci0000:15/{device}")),
             guid: 7,
         }
     }
@@ -184,20 +188,22 @@ mod tests {
         let mut ports: Vec<Port> =
             (0..6).map(|at| port(&format!("mlx5_{at}"), 200.0, true)).collect();
         ports.push(port("mlx5_6", 400.0, false));
+        ports.push(Port { path: None, ..port("rxe0", 400.0, true) });
         let offered = Offered::new(&ports, false);
-        assert_eq!(offered.merge(&ports, &[2, 0]).unwrap(), 7);
-        assert_eq!(offered.merge(&ports, &[1, 3]).unwrap(), 8);
+        assert_eq!(offered.merge(&ports, &[2, 0]).unwrap(), 8);
+        assert_eq!(offered.merge(&ports, &[1, 3]).unwrap(), 9);
         // A second communicator asks for the same.
-        assert_eq!(offered.merge(&ports, &[2, 0]).unwrap(), 7);
-        assert_eq!((offered.devices().len(), name(&offered, 7)), (9, "mlx5_2+mlx5_0".to_owned()));
-        let made = offered.devices()[7];
+        assert_eq!(offered.merge(&ports, &[2, 0]).unwrap(), 8);
+        assert_eq!((offered.devices().len(), name(&offered, 8)), (10, "mlx5_2+mlx5_0".to_owned()));
+        let made = offered.devices()[8];
         assert_eq!((made.speed, &made.parts[..]), (400_000, &[2, 0][..]));
-        assert_eq!(offered.ports_of(8).unwrap(), [1, 3]);
+        assert_eq!(offered.ports_of(9).unwrap(), [1, 3]);
         for (parts, why) in [
             (&[0, 1, 2, 3, 4][..], "four ports at most"),
             (&[1, 1], "each once"),
             (&[0, 6], "some InfiniBand"),
-            (&[0, 7], "not one of the host's ports"),
+            (&[0, 7], "on no PCI bus"),
+            (&[0, 8], "not one of the host's ports"),
             (&[], "not one of the host's ports"),
         ] {
             let text = offered.merge(&ports, parts).unwrap_err().text;
