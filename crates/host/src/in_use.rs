@@ -42,6 +42,20 @@ pub fn in_use(node: &Node) -> Vec<String> {
     all
 }
 
+/// The same for network devices with one of these names alone: interfaces, and RDMA ports as [`port_name`] has them.
+pub fn traffic_now(root: &Root, names: &[String]) -> Vec<String> {
+    let before = moved(root);
+    thread::sleep(READING_INTERVAL);
+    let mut after = moved(root);
+    after.retain(|name, _| names.contains(name));
+    traffic(&before, &after, READING_INTERVAL.as_secs_f64())
+}
+
+/// An RDMA port's name here: `mlx5_0 port 1`.
+pub fn port_name(device: &str, port: u32) -> String {
+    format!("{device} port {port}")
+}
+
 /// The devices that move more than [`IDLE_BYTES_PER_S`] and [`IDLE_SHARE`].
 fn traffic(
     before: &BTreeMap<String, Moved>,
@@ -82,7 +96,7 @@ fn moved(root: &Root) -> BTreeMap<String, Moved> {
             };
             let rate = port.gbps.map(|gbps| gbps * 1e9 / 8.0);
             let bytes = received.max(sent).saturating_mul(4);
-            all.insert(format!("{} port {}", device.name, port.number), Moved { bytes, rate });
+            all.insert(port_name(&device.name, port.number), Moved { bytes, rate });
         }
     }
     all

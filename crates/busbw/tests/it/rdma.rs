@@ -3,6 +3,7 @@
 
 mod adapters;
 mod gpu_memory;
+mod hosts;
 mod paths;
 mod ports;
 

@@ -27,4 +27,7 @@ pub struct PairingArguments {
     /// Exit with 1 if a rank, host or link is slower than the rest
     #[arg(long, help_heading = "Pairs")]
     pub strict: bool,
+    /// Over RDMA between hosts: fill links that others use now, too [default: such a matrix is refused]
+    #[arg(long, help_heading = "Pairs")]
+    pub shared: bool,
 }

@@ -5,6 +5,7 @@ mod buffers;
 mod channel;
 mod exchange;
 mod factory;
+mod foreign_traffic;
 mod gpu;
 mod join;
 mod libraries;

@@ -53,6 +53,11 @@ fn pairing(
     ranks: usize,
 ) -> Result<Pairing, BadOption> {
     let asked = a.pairing.clone().unwrap_or_default();
+    if asked.shared && backend.verbs_options().is_none() {
+        return Err(BadOption::new(
+            "--shared: only over RDMA others' links are looked at and filled (--backend verbs)",
+        ));
+    }
     if ranks < 2 {
         return Err(BadOption::new("pairs need two ranks at least: use -g 2"));
     }

@@ -52,7 +52,8 @@ impl<'a> Ranks<'a> {
             )));
         }
         let net = net::wanted(a, &backend)?;
-        let rdma = verbs::Wanted { devices: a.rdma.ib_dev.clone() };
+        let shared = a.pairing.as_ref().is_some_and(|asked| asked.shared);
+        let rdma = verbs::Wanted { devices: a.rdma.ib_dev.clone(), shared };
         backend::has(&backend, asked.benchmark)?;
         launcher::held(launched, spec, threads, devices)?;
         let buffers = memory::buffers(a, asked.benchmark, &backend)?;

@@ -17,7 +17,7 @@ use busbw_verbs::{Address, Device, Endpoint, Link, RemoteMemory, VerbsError};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Buffers, OpenPort, OwnGpu, Pair, Verbs, Wanted,
+    Buffers, OpenPort, OwnGpu, Pair, Verbs, Wanted, foreign_traffic,
     pair::Remote,
     wait::{OWN_CORE_POLLS, SHARED_CORE_POLLS},
 };
@@ -61,6 +61,7 @@ pub(super) fn join<'p>(
     let wrong = |error: VerbsError| refused(Exit::Library, error.to_string());
     let own =
         OpenPort::open(plan, wanted, world.local()).map_err(|(exit, why)| refused(exit, why))?;
+    foreign_traffic::refuse(plan, wanted, &own, world)?;
     let OpenPort { device, options, port, address, .. } = &own;
     let is_on_gpu = plan.memory_of(me) == Memory::Gpu;
     let gpu = is_on_gpu.then(|| OwnGpu::take(options, &own.ports(), world.local())).transpose();

@@ -3,9 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The devices that ranks may use.
+/// The devices that ranks may use, and how.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
     /// As `--ib-dev` has them, such as `mlx5_0,mlx5_1:2` or `^mlx5_3`; `None` for all.
     pub devices: Option<String>,
+    /// Whether ports may be filled that others use (`--shared`).
+    pub shared: bool,
 }

@@ -13,7 +13,10 @@ use busbw_hardware::{
     limits,
     machine::{NicKind, Nics},
 };
-use busbw_host::machine::{self, AddressKind, Choice, Root};
+use busbw_host::{
+    in_use,
+    machine::{self, AddressKind, Choice, Root},
+};
 use busbw_verbs::{Address, Device, Limits, Link, LinkLayer, PcieOrdering, Port, VerbsError};
 
 use super::Wanted;
@@ -71,6 +74,12 @@ impl OpenPort {
     /// The devices that the host's ranks take in turn.
     pub(super) fn ports(&self) -> Vec<&str> {
         self.candidates.iter().map(|port| port.device.as_str()).collect()
+    }
+
+    /// The devices whose counters count what goes through the port: itself, and its interface.
+    pub(super) fn counted_as(&self) -> Vec<String> {
+        let port = in_use::port_name(&self.choice.device, self.choice.port);
+        std::iter::once(port).chain(self.choice.interface.clone()).collect()
     }
 
     /// The order of the device's writes. Strict where the last byte of a message stands for all of it, and nothing else is measured.
