@@ -5,6 +5,7 @@
 #   tests/rdma.sh BUSBW --long    beside perftest instead, in turns (tests/rdma/perftest.sh); RUNS (10) a side,
 #                                 only SIZES='2 64' VERBS='write' KINDS='RC' if they are given
 #   tests/rdma.sh BUSBW --loss    what loss costs (tests/rdma/loss.sh), beside what `busbw plan loss` says; RUNS (3)
+#   tests/rdma.sh BUSBW --ecmp    four links of equal cost behind routers (tests/rdma/ecmp.sh); two minutes
 #   tests/rdma.sh BUSBW --slow    `pairs` among four hosts, of which one has a slow link (tests/rdma/slow.sh); two minutes
 #   tests/rdma.sh BUSBW --network [PAIR]
 #                                 the plugin's rate over four shaped links beside its own over TCP, in turns, and links that break
@@ -14,7 +15,7 @@
 # device, but no figure: packets go one by one through an emulated processor.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-[ -x "${1:-}" ] || { sed -n '4,12s/^# //p' "$0" >&2; exit 2; }
+[ -x "${1:-}" ] || { sed -n '4,13s/^# //p' "$0" >&2; exit 2; }
 busbw=$(realpath "$1")
 # What is called busbw there.
 work=$(mktemp -d)
@@ -60,9 +61,13 @@ if [ "${2:-}" = --loss ]; then
   exit "$code"
 fi
 
-if [ "${2:-}" = --slow ]; then
+if [ "${2:-}" = --slow ] || [ "${2:-}" = --ecmp ]; then
   code=0
-  VMS=4 LIMIT=${LIMIT:-900} tests/rdma/vm.sh pair tests/rdma/slow.sh "$work/busbw" tests/rdma/checks.sh >"$work/out" || code=$?
+  export LIMIT=${LIMIT:-900}
+  case $2 in
+    --slow) VMS=4 tests/rdma/vm.sh pair tests/rdma/slow.sh "$work/busbw" tests/rdma/checks.sh >"$work/out" || code=$? ;;
+    --ecmp) LINKS=5 tests/rdma/vm.sh pair tests/rdma/ecmp.sh "$work/busbw" tests/rdma/checks.sh >"$work/out" || code=$? ;;
+  esac
   sed -n 's/^0| # /# /p' "$work/out"
   judge "$code"
   exit

@@ -62,7 +62,8 @@ messages "bw, send over UD, verified" 0 "$seen" bw --verb send --connection UD -
 messages "bw, write, GPU to host, verified" 0 "$seen" bw --buffers gpu,host -b 1 -e 1M -f 64
 messages "bw, write, host to GPU, verified" 0 "$seen" bw --buffers host,gpu -b 1 -e 1M -f 64
 BUSBW_SHIM_RDMA_CORRUPT=1 messages "a bit that the adapter changes is found" 7 "." bw --buffers gpu -b 4K -e 4K
-messages "the GPU is the nearest to its port" 0 "mlx5_0" bw --buffers gpu -b 8 -e 8
+messages "the record says which GPU, and why" 0 "." bw --buffers gpu -b 8 -e 8 --record "$work/record"
+judge "the record says which GPU, and why" 0 0 '"export":"dma-buf","why":"the nearest to mlx5_0, below the same PCI host bridge"' "$work/record"
 
 # With nvidia_peermem alone, which the shim stands for.
 BUSBW_SHIM_NO_DMA_BUF_MR=1 BUSBW_SHIM_PEERMEM=1 \

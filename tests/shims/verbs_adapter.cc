@@ -393,6 +393,15 @@ bool Adapter::take_in(QueuePair& pair) {
         pair.held.pop_front();
         moved = true;
     }
+    // What UC carries arrives later than what other queue pairs do: nothing orders them.
+    auto late = std::chrono::milliseconds(shim::number("BUSBW_SHIM_UC_DELAY_MS", 0));
+    if (pair.kind == Unreliable && late.count() > 0) {
+        Frame first;
+        auto now = Clock::now();
+        if (!front(pair.place, &first, bytes)) pair.arrived = {};
+        else if (pair.arrived == Clock::time_point{}) pair.arrived = now;
+        if (pair.arrived == Clock::time_point{} || now - pair.arrived < late) return moved;
+    }
     Frame frame;
     for (int taken = 0; taken < 64 && front(pair.place, &frame, bytes); taken++) {
         bool is_ready = pair.state == ReadyToReceive || pair.state == ReadyToSend;

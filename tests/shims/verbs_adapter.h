@@ -98,7 +98,7 @@ struct QueuePair {
     std::deque<std::pair<Frame, std::vector<unsigned char>>> held;  // until there is a receive
     Receive current;
     bool has_current = false, drops = false;
-    std::chrono::steady_clock::time_point progressed{};
+    std::chrono::steady_clock::time_point progressed{}, arrived{};
 };
 
 // One open device. All of it is behind `mutex`.

@@ -81,8 +81,12 @@ impl Reference {
 }
 
 impl Network for Reference {
-    fn devices(&self) -> Vec<&Device> {
-        self.devices.iter().collect()
+    fn count(&self) -> usize {
+        self.devices.len()
+    }
+
+    fn device(&self, at: usize) -> Option<&Device> {
+        self.devices.get(at)
     }
 
     fn listen(&self, device: usize, handle: &mut Handle) -> Result<Box<dyn Listener>> {

@@ -22,8 +22,9 @@ pub use self::{
     },
 };
 use crate::{
+    devices::Device,
     log,
-    network::{Failure, REQUESTS, Receiver, Request, Result, Sender},
+    network::{Failure, Network, REQUESTS, Receiver, Request, Result, Sender},
 };
 
 /// A connection as NCCL holds it: a pointer to one of these, in a box.
@@ -105,10 +106,10 @@ unsafe fn put<T>(place: *mut T, value: T, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// The number of a device, which is one of `count`.
-fn device(number: c_int, count: usize) -> Result<usize> {
-    counted(number, "device")
-        .ok()
-        .filter(|&device| device < count)
-        .ok_or_else(|| invalid(format!("there is no device {number}: there are {count}")))
+/// A device and its number.
+fn device(network: &dyn Network, number: c_int) -> Result<(usize, &Device)> {
+    let found = counted(number, "device").ok().and_then(|at| Some((at, network.device(at)?)));
+    found.ok_or_else(|| {
+        invalid(format!("there is no device {number}: there are {}", network.count()))
+    })
 }

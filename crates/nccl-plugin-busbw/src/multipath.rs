@@ -115,8 +115,12 @@ impl Multipath {
 }
 
 impl Network for Multipath {
-    fn devices(&self) -> Vec<&Device> {
-        self.devices.iter().collect()
+    fn count(&self) -> usize {
+        self.devices.len()
+    }
+
+    fn device(&self, at: usize) -> Option<&Device> {
+        self.devices.get(at)
     }
 
     fn listen(&self, _: usize, handle: &mut Handle) -> Result<Box<dyn Listener>> {

@@ -12,8 +12,17 @@ pub type Handle = [u8; HANDLE_BYTES];
 
 /// A network. Nothing here blocks, and any thread may call.
 pub trait Network: Send + Sync {
-    /// The devices that NCCL sees, and those that were made of them; none where NCCL must not use this network.
-    fn devices(&self) -> Vec<&crate::devices::Device>;
+    /// How many devices NCCL is told of, with those that were made of several; none where NCCL must not use this network.
+    fn count(&self) -> usize;
+
+    /// A device by its number.
+    fn device(&self, at: usize) -> Option<&crate::devices::Device>;
+
+    /// A communicator begins to use the network, in versions that tell when it has ended.
+    fn begin(&self) {}
+
+    /// A communicator has ended.
+    fn end(&self) {}
 
     /// Makes one device of several, whose connections use all of them. Returns its number.
     ///

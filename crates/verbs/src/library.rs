@@ -72,6 +72,12 @@ impl Verbs {
         Ok(verbs)
     }
 
+    /// Whether it passes the flag for relaxed ordering on (rdma-core 28).
+    #[must_use]
+    pub fn relaxes_ordering(&self) -> bool {
+        self.calls.reg_mr_iova2.is_some()
+    }
+
     /// Whether it registers dma-bufs, which some devices take.
     #[must_use]
     pub fn takes_dma_bufs(&self) -> bool {

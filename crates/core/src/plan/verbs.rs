@@ -111,7 +111,7 @@ pub struct VerbsOptions {
     /// Time until a packet is sent again: 4.096 us × 2^this.
     pub timeout: u8,
     /// Whether the device keeps the order of packets in its writes over PCIe, where it need not.
-    #[serde(default)]
+    #[serde(default = "strict_before")]
     pub strict_ordering: bool,
     /// The GPU whose memory is used, by its number; by default the nearest to the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,6 +119,11 @@ pub struct VerbsOptions {
     /// Whether a GPU's memory is given to the device as a dma-buf only.
     #[serde(default)]
     pub only_dma_buf: bool,
+}
+
+/// Plans of before there was a choice.
+const fn strict_before() -> bool {
+    true
 }
 
 impl Default for VerbsOptions {

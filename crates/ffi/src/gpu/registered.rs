@@ -62,7 +62,7 @@ pub enum ExportError {
     },
     /// Neither way is open.
     #[error(
-        "no RDMA device reaches GPU {gpu}'s memory here: as a dma-buf: {dma_buf}; by its address: {peer}; load nvidia_peermem (modprobe nvidia_peermem), or use the GPU driver's open kernel modules and Linux 5.12 or newer, which export dma-bufs"
+        "no RDMA device reaches GPU {gpu}'s memory here: as a dma-buf: {dma_buf}; by its address: {peer}; an adapter on PCI does with nvidia_peermem loaded (modprobe nvidia_peermem), or with a GPU driver that exports dma-bufs (NVIDIA's open kernel modules, Linux 5.12 or newer); a GPU with little room in its BAR1 has no more of either (nvidia-smi -q)"
     )]
     Neither {
         /// Its number.
@@ -113,11 +113,7 @@ impl Registered {
                 let address = aligned.address() as *mut u8;
                 // SAFETY: the region holds on to the allocation, and only `span` names its bytes.
                 let made = unsafe { Registration::of_memory(device, address, whole, ordering) };
-                let neither = |peer: VerbsError| ExportError::Neither {
-                    gpu,
-                    dma_buf,
-                    peer: peer.to_string(),
-                };
+                let neither = |peer| ExportError::Neither { gpu, dma_buf, peer: told(peer) };
                 (made.map_err(neither)?, Export::PeerMemory)
             }
         };
@@ -125,6 +121,14 @@ impl Registered {
         let region =
             unsafe { Region::elsewhere(registration, aligned.address(), bytes, Box::new(memory)) };
         Ok(Registered { region, span, export })
+    }
+}
+
+/// A refusal without libibverbs' usual advice, which is about the host's memory.
+fn told(error: VerbsError) -> String {
+    match error {
+        VerbsError::Refused { call, on, why, .. } => format!("{call} on {on} failed: {why}"),
+        other => other.to_string(),
     }
 }
 
@@ -144,7 +148,7 @@ fn of_dma_buf(
     let made = unsafe {
         Registration::of_dma_buf(device, (descriptor, 0), range.address(), bytes, ordering)
     };
-    made.map_err(|error| error.to_string())
+    made.map_err(told)
 }
 
 impl Context {

@@ -5,18 +5,20 @@ use std::{fmt, path::PathBuf};
 
 use super::Root;
 
-/// How near two devices are; the first ones are nearer. NCCL's words are PIX or PXB, PHB, NODE and SYS.
+/// How near two devices are; the first ones are nearer. NCCL's words are PIX, PXB, PHB, NODE and SYS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Proximity {
-    /// Below one port of a host bridge: traffic between them need not reach the processor.
+    /// Below one PCIe switch: traffic between them need not reach the processor.
     Switch,
+    /// Below one port of a host bridge, through several switches.
+    RootPort,
     /// Below one host bridge.
     HostBridge,
     /// On one NUMA node.
     Node,
     /// On different NUMA nodes.
     OtherNode,
-    /// One of them is not on a bus that /sys shows, as software devices are.
+    /// One of them is not on a bus that /sys shows, as software devices are, or the kernel does not say on which node.
     Unknown,
 }
 
@@ -24,6 +26,7 @@ impl fmt::Display for Proximity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Proximity::Switch => "behind the same PCIe switch",
+            Proximity::RootPort => "below the same PCIe root port",
             Proximity::HostBridge => "below the same PCI host bridge",
             Proximity::Node => "on the same NUMA node",
             Proximity::OtherNode => "on another NUMA node",
@@ -44,11 +47,15 @@ pub fn proximity(root: &Root, device: &str, gpu: &str) -> Proximity {
     match shared {
         0 => match (node(&device), node(&gpu)) {
             (Some(one), Some(other)) if one != other => Proximity::OtherNode,
-            // The kernel says -1 where there is one node only.
+            (Some(_), Some(_)) => Proximity::Node,
+            // The kernel says -1 where there is one node only, and of devices whose firmware does not say.
+            _ if root.exists("sys/devices/system/node/node1") => Proximity::Unknown,
             _ => Proximity::Node,
         },
         1 => Proximity::HostBridge,
-        _ => Proximity::Switch,
+        // Of a switch each has a port of its own above it.
+        _ if shared + 2 >= one.len().max(other.len()) => Proximity::Switch,
+        _ => Proximity::RootPort,
     }
 }
 
@@ -113,12 +120,18 @@ mod tests {
         let (_folder, root) = host(&[
             ("mlx5_0", "pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0", 0),
             ("0000:19:00.0", "pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:02.0/0000:19:00.0", 0),
+            (
+                "0000:1b:00.0",
+                "pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:04.0/0000:1a:00.0/0000:1b:00.0",
+                0,
+            ),
             ("0000:20:00.0", "pci0000:15/0000:15:03.0/0000:20:00.0", 0),
             ("0000:30:00.0", "pci0000:30/0000:30:00.0", 0),
             ("0000:90:00.0", "LNXSYSTM:00/pci0000:90/0000:90:00.0", 1),
         ]);
         let of = |gpu| proximity(&root, "mlx5_0", gpu);
         assert_eq!(of("0000:19:00.0"), Proximity::Switch);
+        assert_eq!(of("0000:1b:00.0"), Proximity::RootPort);
         assert_eq!(of("0000:20:00.0"), Proximity::HostBridge);
         assert_eq!(of("0000:30:00.0"), Proximity::Node);
         assert_eq!(of("0000:90:00.0"), Proximity::OtherNode);

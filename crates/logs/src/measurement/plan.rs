@@ -56,6 +56,9 @@ pub(super) fn options(plan: &Plan) -> BTreeMap<String, String> {
         let buffers = plan.buffers.unwrap_or_default().map(Memory::name);
         options.push(("--buffers", buffers.join(",")));
     }
+    if let Some(verbs) = plan.backend.verbs_options() {
+        options.push(("--disable_pcie_relaxed", on(verbs.strict_ordering)));
+    }
     let fault = if plan.fault.is_some() { "on purpose" } else { "none" };
     options.push(("fault", fault.to_owned()));
     options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

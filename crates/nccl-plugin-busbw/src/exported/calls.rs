@@ -41,13 +41,13 @@ pub(super) unsafe extern "C" fn init_v11(
         // SAFETY: NCCL's place for it. All communicators share what we have.
         unsafe { context.write(std::ptr::null_mut()) };
     }
-    // SAFETY: the same call with less.
-    unsafe { init_v8(logger) }
+    log::set(logger);
+    guarded("init", || network().map(|network| network.begin()))
 }
 
 pub(super) unsafe extern "C" fn devices(count: *mut c_int) -> Status {
     guarded("devices", || {
-        let devices = counted(network()?.devices().len(), "number of devices")?;
+        let devices = counted(network()?.count(), "number of devices")?;
         // SAFETY: NCCL's place for the number.
         unsafe { put(count, devices, "the number of devices") }
     })
@@ -58,10 +58,9 @@ pub(super) unsafe extern "C" fn properties<P: Properties>(
     properties: *mut P,
 ) -> Status {
     guarded("getProperties", || {
-        let devices = network()?.devices();
-        let which = device(number, devices.len())?;
+        let device = device(network()?, number)?.1;
         // SAFETY: NCCL's place for this version's properties.
-        unsafe { put(properties, P::of(devices[which], number), "properties") }
+        unsafe { put(properties, P::of(device, number), "properties") }
     })
 }
 
@@ -75,8 +74,7 @@ pub(super) unsafe extern "C" fn make_virtual<const N: usize>(
         let parts = unsafe { parts.as_ref() }.ok_or_else(|| invalid("no devices to merge"))?;
         let count = usize::try_from(parts.count).ok().filter(|count| *count <= N);
         let count = count.ok_or_else(|| invalid("an impossible number of devices to merge"))?;
-        let known = network.devices().len();
-        let which = parts.devices[..count].iter().map(|number| device(*number, known));
+        let which = parts.devices[..count].iter().map(|number| Ok(device(network, *number)?.0));
         let made = counted(network.merge(&which.collect::<Result<Vec<_>>>()?)?, "device")?;
         // SAFETY: NCCL's place for the number.
         unsafe { put(number, made, "the number of the device") }
@@ -90,7 +88,7 @@ pub(super) unsafe extern "C" fn listen_v8(
 ) -> Status {
     guarded("listen", || {
         let network = network()?;
-        let which = device(number, network.devices().len())?;
+        let (which, _) = device(network, number)?;
         // SAFETY: NCCL's handle, as long as ours.
         let handle = unsafe { handle.cast::<Handle>().as_mut() };
         let handle = handle.ok_or_else(|| invalid("no handle"))?;
@@ -118,7 +116,7 @@ pub(super) unsafe extern "C" fn connect_v8(
 ) -> Status {
     guarded("connect", || {
         let network = network()?;
-        let which = device(number, network.devices().len())?;
+        let (which, _) = device(network, number)?;
         // SAFETY: NCCL's place for the connection, and its handle, as long as ours.
         let handle = unsafe {
             put(connection, std::ptr::null_mut(), "the connection")?;
@@ -451,7 +449,7 @@ pub(super) unsafe extern "C" fn close_listen(listener: *mut c_void) -> Status {
 }
 
 pub(super) unsafe extern "C" fn finalize(_: *mut c_void) -> Status {
-    Status::SUCCESS
+    guarded("finalize", || network().map(|network| network.end()))
 }
 
 /// Refuses messages whose length does not fit `test`'s int. NCCL keeps to maxP2pBytes, half as much.

@@ -92,7 +92,7 @@ impl Rdma {
             )
         });
         let told = told.collect::<Vec<_>>().join(" ");
-        let count = offered.devices().len();
+        let count = offered.count();
         log::info(&format!("NET/busbw: RDMA, {count} device(s) over {told}"));
         Ok(Rdma {
             interfaces: devices::interfaces()?,
@@ -146,8 +146,20 @@ impl Rdma {
 }
 
 impl Network for Rdma {
-    fn devices(&self) -> Vec<&Device> {
-        self.offered.devices()
+    fn count(&self) -> usize {
+        self.offered.count()
+    }
+
+    fn device(&self, at: usize) -> Option<&Device> {
+        self.offered.device(at)
+    }
+
+    fn begin(&self) {
+        self.offered.begin();
+    }
+
+    fn end(&self) {
+        self.offered.end();
     }
 
     fn merge(&self, parts: &[usize]) -> Result<usize> {

@@ -42,8 +42,6 @@ pub struct Verbs<'p> {
     /// The connections, by the other end's world rank.
     pairs: BTreeMap<usize, Pair>,
     buffers: Buffers,
-    /// The GPU that they are on, if they are on one.
-    gpu: Option<OwnGpu>,
     device: Arc<Device>,
     /// Largest message of the port, in bytes.
     most: usize,
@@ -63,10 +61,6 @@ impl Backend for Verbs<'_> {
 
     fn init(&mut self, _: &mut dyn World) -> Result<Vec<Table>, RunError> {
         Ok(Vec::new())
-    }
-
-    fn gpu_address(&self) -> Option<String> {
-        self.gpu.as_ref().map(|gpu| gpu.address().to_owned())
     }
 
     fn library(&mut self) -> Option<LibraryFacts> {

@@ -23,7 +23,7 @@ fn lost(ended: &Ended) -> u64 {
 #[test]
 fn the_plugin_keeps_nccls_contract_over_queue_pairs() {
     let host = Host::new();
-    for variables in [vec![RDMA], vec![RDMA, MERGED]] {
+    for (variables, merges) in [(vec![RDMA], true), (vec![RDMA, MERGED], false)] {
         let plugin = Command::new(BUSBW).args(["plugin", "path"]).output().unwrap();
         let plugin = String::from_utf8(plugin.stdout).unwrap();
         let mut command = Command::new(BUSBW);
@@ -36,6 +36,8 @@ fn the_plugin_keeps_nccls_contract_over_queue_pairs() {
             "{said}{}",
             String::from_utf8_lossy(&output.stderr)
         );
+        let line = said.lines().find(|line| line.contains("merge")).unwrap_or_default();
+        assert_eq!(line.trim_start().starts_with("fine"), merges, "{said}");
     }
 }
 

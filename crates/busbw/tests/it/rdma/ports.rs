@@ -29,6 +29,24 @@ fn every_verb_moves_messages_and_what_arrives_is_compared() {
     }
 }
 
+/// The signal that everything is written overtakes what was written.
+#[test]
+fn writes_over_uc_that_arrive_late_are_waited_for() {
+    let host = Host::new();
+    let late = ("BUSBW_SHIM_UC_DELAY_MS", "60");
+    for test in ["bw", "bibw", "bw --qp 3 --post_list 2"] {
+        let words = format!(
+            "{test} --backend verbs --connection UC -b 64 -e 4K -f 64 -n 3 -W 5 -w 1 --batches 2"
+        );
+        host.well(&words, &[late]);
+    }
+    // Later than anybody waits.
+    let never = ("BUSBW_SHIM_UC_DELAY_MS", "1500");
+    let ended =
+        host.run("bw --backend verbs --connection UC -b 64 -e 64 -n 1 -W 4 --batches 1", &[never]);
+    ended.exits(3).says("messages from rank 0 at least were lost: UC sends nothing again");
+}
+
 #[test]
 fn ranks_take_the_ports_in_turn_and_every_pair_is_measured() {
     let host = Host::new();

@@ -54,6 +54,11 @@ pub(super) fn options(a: &RdmaArguments, is_on_gpus: bool) -> Result<VerbsOption
             options.listed, options.send_depth
         )));
     }
+    if a.use_cuda.is_some() && !is_on_gpus {
+        return Err(BadOption::new(
+            "--use_cuda and --buffers host do not go together: leave one out",
+        ));
+    }
     if options.only_dma_buf && !is_on_gpus {
         return Err(BadOption::new(
             "--use_cuda_dmabuf is about the memory of GPUs: add --use_cuda auto, or --buffers gpu",
@@ -90,6 +95,8 @@ mod tests {
         assert_eq!(options(&gpu, true).unwrap().gpu, Some(3));
         let copied = RdmaArguments { inline_size: Some(64), ..gpu };
         assert!(options(&copied, true).unwrap_err().to_string().contains("--inline_size"));
+        let elsewhere = RdmaArguments { use_cuda: Some(GpuChoice::Nearest), ..none.clone() };
+        assert!(options(&elsewhere, false).unwrap_err().to_string().contains("--buffers host"));
         let dma_buf = RdmaArguments { use_cuda_dmabuf: true, ..none };
         let why = options(&dma_buf, false).unwrap_err().to_string();
         assert!(why.contains("--buffers gpu"), "{why}");

@@ -22,13 +22,23 @@ use crate::{
 
 /// Devices of several others at most, as NCCL has it (MAX_IB_VDEVS of src/transport/net_ib/common.h).
 const MAX_MERGED: usize = 256;
+/// 0: NCCL's own IB transport merges nothing, nor do we.
+const MERGE_NICS: &str = "NCCL_IB_MERGE_NICS";
 
 /// The devices. They stay for the life of the process: NCCL keeps pointers to their names.
 pub(super) struct Offered {
     kinds: i32,
     /// How many were there at first.
     own: usize,
-    all: RwLock<Vec<One>>,
+    all: RwLock<All>,
+}
+
+/// Every device that there ever was, of which NCCL is told the first `counted`.
+struct All {
+    devices: Vec<One>,
+    counted: usize,
+    /// Communicators that have begun and not ended, in versions that tell (v11 on).
+    communicators: usize,
 }
 
 /// A device, and its ports by their places in the list of ports.
@@ -48,17 +58,41 @@ impl Offered {
             device: leaked(ports, members, kinds, Vec::new()),
             ports: members.to_vec(),
         };
-        let all: Vec<One> = places.chunks(each).map(one).collect();
-        Offered { kinds, own: all.len(), all: RwLock::new(all) }
+        let devices: Vec<One> = places.chunks(each).map(one).collect();
+        let own = devices.len();
+        let all = All { devices, counted: own, communicators: 0 };
+        Offered { kinds, own, all: RwLock::new(all) }
     }
 
-    fn list(&self) -> Vec<One> {
-        self.all.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// How many NCCL is told of.
+    pub(super) fn count(&self) -> usize {
+        self.all.read().unwrap_or_else(PoisonError::into_inner).counted
     }
 
-    /// All of them.
-    pub(super) fn devices(&self) -> Vec<&'static Device> {
-        self.list().into_iter().map(|one| one.device).collect()
+    fn one(&self, device: usize) -> Option<One> {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        all.devices.get(device).cloned()
+    }
+
+    /// One of them, also one that is not counted any more: where NCCL keeps a plugin loaded it goes on with the numbers that it knows.
+    pub(super) fn device(&self, device: usize) -> Option<&'static Device> {
+        self.one(device).map(|one| one.device)
+    }
+
+    /// A communicator begins. NCCL forgets what it has merged when its last one ends, and takes all that it is told of then for the
+    /// host's own (ncclNetPluginUnload and ncclNetPluginInit of src/plugin/net.cc, 2.28 to 2.30).
+    pub(super) fn begin(&self) {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        if all.communicators == 0 {
+            all.counted = self.own;
+        }
+        all.communicators += 1;
+    }
+
+    /// A communicator has ended.
+    pub(super) fn end(&self) {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        all.communicators = all.communicators.saturating_sub(1);
     }
 
     /// The ports of one of them.
@@ -66,10 +100,9 @@ impl Offered {
     /// # Errors
     /// There is no such device.
     pub(super) fn ports_of(&self, device: usize) -> Result<Vec<usize>> {
-        let one = self.list().into_iter().nth(device);
         let none =
             || Failure::new(Status::INVALID_ARGUMENT, format!("there is no device {device}"));
-        one.map(|one| one.ports).ok_or_else(none)
+        self.one(device).map(|one| one.ports).ok_or_else(none)
     }
 
     /// Makes one of several that were there at first: the one that was made of the same before, or a new one.
@@ -81,16 +114,22 @@ impl Offered {
             let text = format!("devices {parts:?} cannot be merged: {why}");
             Failure::new(Status::INVALID_USAGE, text)
         };
+        if std::env::var(MERGE_NICS).is_ok_and(|value| value.trim() == "0") {
+            return Err(refused("NCCL_IB_MERGE_NICS=0"));
+        }
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         if parts.is_empty() || parts.iter().any(|part| *part >= self.own) {
             return Err(refused("one of them is not one of the host's ports"));
         }
         let numbers: Vec<i32> = parts.iter().map(|part| *part as i32).collect();
-        if let Some(there) = all.iter().position(|one| one.device.parts == numbers) {
+        // What is not counted any more is taken again only where it is the next one: NCCL takes the last one for the new one.
+        let mut known = all.devices.iter().take(all.counted + 1);
+        if let Some(there) = known.position(|one| one.device.parts == numbers) {
+            all.counted = all.counted.max(there + 1);
             return Ok(there);
         }
         let members: Vec<usize> =
-            parts.iter().flat_map(|part| all[*part].ports.iter().copied()).collect();
+            parts.iter().flat_map(|part| all.devices[*part].ports.iter().copied()).collect();
         let is_twice = (1..parts.len()).any(|at| parts[..at].contains(&parts[at]));
         if is_twice || members.len() > MAX_PORTS {
             return Err(refused("a device has four ports at most, each once"));
@@ -103,18 +142,20 @@ impl Offered {
             // NCCL 2.28 to 2.30 find no way to what they make of devices without a PCI address.
             return Err(refused("one of them is on no PCI bus"));
         }
-        if all.len() - self.own >= MAX_MERGED {
+        if all.counted - self.own >= MAX_MERGED {
             return Err(refused("there are too many already"));
         }
         let device = leaked(ports, &members, self.kinds, numbers);
         let name = device.name.to_string_lossy();
         log::info(&format!(
             "NET/busbw: device {} of {parts:?}: {name}, {} Mb/s",
-            all.len(),
-            device.speed
+            all.counted, device.speed
         ));
-        all.push(One { device, ports: members });
-        Ok(all.len() - 1)
+        let counted = all.counted;
+        all.devices.truncate(counted);
+        all.devices.push(One { device, ports: members });
+        all.counted += 1;
+        Ok(counted)
     }
 }
 
@@ -168,18 +209,21 @@ mod tests {
     }
 
     fn name(offered: &Offered, at: usize) -> String {
-        offered.devices()[at].name.to_string_lossy().into_owned()
+        offered.device(at).unwrap().name.to_string_lossy().into_owned()
     }
 
     #[test]
     fn one_for_each_port_or_for_four() {
         let ports: Vec<Port> = (0..6).map(|at| port(&format!("mlx5_{at}"), 100.0, true)).collect();
         let each = Offered::new(&ports, false);
-        assert_eq!((each.devices().len(), name(&each, 5)), (6, "mlx5_5".to_owned()));
-        assert_eq!((each.devices()[1].speed, each.ports_of(1).unwrap()), (100_000, vec![1]));
+        assert_eq!((each.count(), name(&each, 5)), (6, "mlx5_5".to_owned()));
+        assert_eq!((each.device(1).unwrap().speed, each.ports_of(1).unwrap()), (100_000, vec![1]));
         let four = Offered::new(&ports, true);
-        assert_eq!((four.devices().len(), name(&four, 1)), (2, "mlx5_4+mlx5_5".to_owned()));
-        assert_eq!((four.devices()[0].speed, four.ports_of(1).unwrap()), (400_000, vec![4, 5]));
+        assert_eq!((four.count(), name(&four, 1)), (2, "mlx5_4+mlx5_5".to_owned()));
+        assert_eq!(
+            (four.device(0).unwrap().speed, four.ports_of(1).unwrap()),
+            (400_000, vec![4, 5])
+        );
         assert!(four.ports_of(2).is_err());
     }
 
@@ -194,8 +238,8 @@ mod tests {
         assert_eq!(offered.merge(&ports, &[1, 3]).unwrap(), 9);
         // A second communicator asks for the same.
         assert_eq!(offered.merge(&ports, &[2, 0]).unwrap(), 8);
-        assert_eq!((offered.devices().len(), name(&offered, 8)), (10, "mlx5_2+mlx5_0".to_owned()));
-        let made = offered.devices()[8];
+        assert_eq!((offered.count(), name(&offered, 8)), (10, "mlx5_2+mlx5_0".to_owned()));
+        let made = offered.device(8).unwrap();
         assert_eq!((made.speed, &made.parts[..]), (400_000, &[2, 0][..]));
         assert_eq!(offered.ports_of(9).unwrap(), [1, 3]);
         for (parts, why) in [
@@ -209,5 +253,27 @@ mod tests {
             let text = offered.merge(&ports, parts).unwrap_err().text;
             assert!(text.contains(why), "{parts:?}: {text}");
         }
+    }
+
+    #[test]
+    fn what_was_merged_ends_with_the_last_communicator() {
+        let ports: Vec<Port> = (0..4).map(|at| port(&format!("mlx5_{at}"), 200.0, true)).collect();
+        let offered = Offered::new(&ports, false);
+        offered.begin();
+        offered.begin();
+        assert_eq!((offered.merge(&ports, &[0, 1]).unwrap(), offered.count()), (4, 5));
+        offered.end();
+        offered.begin();
+        assert_eq!(offered.count(), 5);
+        offered.end();
+        offered.end();
+        offered.begin();
+        // NCCL counts anew, unless it has kept the plugin, and then it knows the number.
+        assert_eq!((offered.count(), name(&offered, 4)), (4, "mlx5_0+mlx5_1".to_owned()));
+        assert_eq!((offered.merge(&ports, &[0, 1]).unwrap(), offered.count()), (4, 5));
+        offered.end();
+        offered.begin();
+        assert_eq!((offered.merge(&ports, &[2, 3]).unwrap(), offered.count()), (4, 5));
+        assert_eq!(name(&offered, 4), "mlx5_2+mlx5_3");
     }
 }

@@ -68,9 +68,9 @@ impl Buffers {
         Ok(Buffers { send: regions.0, recv: regions.1, polled: None, gpu })
     }
 
-    /// How the device reaches the GPU's memory, if they are there.
-    pub(super) fn export(&self) -> Option<Export> {
-        self.gpu.as_ref().map(|gpu| gpu.send.export)
+    /// How the device reaches the GPU's memory, if they are there: of either buffer.
+    pub(super) fn exports(&self) -> Option<[Export; 2]> {
+        self.gpu.as_ref().map(|gpu| [gpu.send.export, gpu.recv.export])
     }
 
     /// The memory of a side, and where its data begins.

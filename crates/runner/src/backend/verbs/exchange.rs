@@ -116,9 +116,14 @@ impl Pair {
         let spread = self.spread(options);
         let used = (0..self.ways.len()).filter(|at| spread.share(stream.written, *at) > 0);
         let (expected, mut come) = (used.count(), 0);
-        let (mut patience, since) = (waits.patience(), Instant::now());
+        let (mut patience, mut since) = (waits.patience(), Instant::now());
         while come < expected {
-            come += self.came.poll(|_| {}).map_err(|error| waits.failed(error))?;
+            let new = self.came.poll(|_| {}).map_err(|error| waits.failed(error))?;
+            come += new;
+            if new > 0 {
+                since = Instant::now();
+                continue;
+            }
             if since.elapsed() > SETTLED {
                 return Err(self.lost(stream, stream.written - (expected - come) as u64, waits));
             }

@@ -57,18 +57,17 @@ impl OwnGpu {
         Ok(OwnGpu { context: Arc::new(context), facts: gpu.facts, why })
     }
 
-    /// Its PCI address.
-    pub(super) fn address(&self) -> &str {
-        &self.facts.address
-    }
-
-    /// As the record has it, with its memory exported so.
-    pub(super) fn facts(&self, export: Export) -> BufferGpu {
+    /// As the record has it, with the memory of both buffers exported so.
+    pub(super) fn facts(&self, [send, recv]: [Export; 2]) -> BufferGpu {
+        let export = match send == recv {
+            true => send.name().to_owned(),
+            false => format!("{} to send, {} to receive", send.name(), recv.name()),
+        };
         BufferGpu {
             ordinal: usize::try_from(self.facts.ordinal).unwrap_or(0),
             address: self.facts.address.clone(),
             name: self.facts.name.clone(),
-            export: export.name().to_owned(),
+            export,
             why: self.why.clone(),
         }
     }

@@ -118,7 +118,7 @@ pub(super) fn join<'p>(
         })?;
     }
     let inline_bytes = pairs.values().next().map_or(0, Pair::inline_bytes);
-    let on_gpu = gpu.as_ref().zip(buffers.export()).map(|(gpu, export)| gpu.facts(export));
+    let on_gpu = gpu.as_ref().zip(buffers.exports()).map(|(gpu, exports)| gpu.facts(exports));
     let facts = Some(VerbsFacts { gpu: on_gpu, ..own.facts(me, mtu, inline_bytes, ordering) });
     let most = port.largest_message as usize;
     let OpenPort { device, options, .. } = own;
@@ -130,7 +130,6 @@ pub(super) fn join<'p>(
         world_rank: me,
         pairs,
         buffers,
-        gpu,
         device,
         most,
         mtu,

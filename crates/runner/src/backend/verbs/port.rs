@@ -17,7 +17,9 @@ use busbw_host::{
     in_use,
     machine::{self, AddressKind, Choice, Root},
 };
-use busbw_verbs::{Address, Device, Limits, Link, LinkLayer, PcieOrdering, Port, VerbsError};
+use busbw_verbs::{
+    Address, Device, Limits, Link, LinkLayer, PcieOrdering, Port, Verbs, VerbsError,
+};
 
 use super::Wanted;
 use crate::backend::device::bind_to;
@@ -55,7 +57,7 @@ impl OpenPort {
         if plan.bind {
             bind(&choice);
         }
-        let verbs = busbw_verbs::Verbs::open().map_err(|error| {
+        let verbs = Verbs::open().map_err(|error| {
             impossible(format!("{error}; install rdma-core's libibverbs1 and ibverbs-providers (Debian, Ubuntu) or libibverbs (RHEL)"))
         })?;
         let device = Device::open(verbs, &choice.device);
@@ -86,7 +88,8 @@ impl OpenPort {
     pub(super) fn ordering(&self, plan: &Plan) -> PcieOrdering {
         let is_polled = plan.arrival_of_writes() == Some(Arrival::Polled);
         let is_only_polled = is_polled && plan.benchmark != Benchmark::Pairs;
-        match self.options.strict_ordering || is_only_polled {
+        let is_possible = Verbs::open().is_ok_and(Verbs::relaxes_ordering);
+        match self.options.strict_ordering || is_only_polled || !is_possible {
             true => PcieOrdering::Strict,
             false => PcieOrdering::Relaxed,
         }
