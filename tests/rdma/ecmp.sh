@@ -36,7 +36,7 @@ first() { [ "$VM" = 0 ]; }
 sent() { ip -n router -s link show "d$1" | awk '/TX:/ { getline; print $1; exit }'; }
 counts() { for link in 1 2 3 4; do printf '%s ' "$(sent "$link")"; done; }
 # spread BEFORE AFTER: the share of each link, %.
-spread() { echo "$1 $2" | awk '{ for (i = 1; i <= 4; i++) { by[i] = $(i + 4) - $i; all += by[i] } for (i = 1; i <= 4; i++) printf "%s%.0f", i > 1 ? " " : "", 100 * by[i] / all }'; }
+spread() { echo "$1 $2" | awk '{ for (i = 1; i <= 4; i++) { by[i] = $(i + 4) - $i; all += by[i] } for (i = 1; i <= 4; i++) printf "%s%.0f", (i > 1 ? " " : ""), 100 * by[i] / all }'; }
 # both COMMAND...: runs it in both.
 both() {
   meet || exit 1

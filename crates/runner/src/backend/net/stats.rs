@@ -2,9 +2,9 @@
 //! Not what they mean (`busbw-analysis`), and nothing where another plugin is used.
 
 use std::{
-    fs::{self, File},
+    fs,
     io,
-    os::fd::AsRawFd,
+    os::fd::IntoRawFd,
     thread,
     time::{Duration, Instant},
 };
@@ -26,8 +26,6 @@ const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Stats {
     name: String,
-    /// A file of ours, unless the user has named one.
-    _file: Option<File>,
 }
 
 impl Stats {
@@ -39,12 +37,13 @@ impl Stats {
     pub fn capture() -> io::Result<Stats> {
         if let Some(pattern) = std::env::var(VARIABLE).ok().filter(|pattern| !pattern.is_empty()) {
             let name = net_stats::file(&pattern, &machine::system_name(), std::process::id());
-            return Ok(Stats { name, _file: None });
+            return Ok(Stats { name });
         }
-        let file = File::from(memfd_create("busbw-net-stats", MemfdFlags::CLOEXEC)?);
-        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        // It stays open: the plugin writes for the last time when the process exits.
+        let file = memfd_create("busbw-net-stats", MemfdFlags::CLOEXEC)?.into_raw_fd();
+        let name = format!("/proc/self/fd/{file}");
         environment::set(VARIABLE, &name);
-        Ok(Stats { name, _file: Some(file) })
+        Ok(Stats { name })
     }
 
     /// The statistics for `rank` after everything was closed; `None` where the plugin had no
