@@ -76,12 +76,12 @@ for rank in 0 1; do
     cp "$nccl" "$work/ranks/$rank/libnccl.so.2"
     cp "$plugin" "$work/ranks/$rank/plugin.so"
 done
-# ranks NAME PATTERN VARIABLE=VALUE…: all_reduce from 8 bytes to 64 MiB, every element of one call at each size checked.
+# ranks NAME PATTERN VARIABLE=VALUE…: all_reduce from 8 bytes to 16 MiB, every element of one call at each size checked.
 ranks() {
     local name=$1 pattern=$2
     shift 2
     with env NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET NCCL_NET_GDR_LEVEL=SYS NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 BUSBW_NET=rdma "$@" \
-        timeout 120 "$work/net_one_gpu" "$work/ranks" 2 8 67108864 8 5 1 >"$work/out" 2>&1
+        timeout 120 "$work/net_one_gpu" "$work/ranks" 2 8 16777216 8 5 1 >"$work/out" 2>&1
     judge "$name" "$?" 0 "$pattern" "$work/out"
 }
 ranks "NCCL over queue pairs from GPU to GPU, every element checked" 'via NET/busbw/[01]/GDRDMA' NCCL_NET_MERGE_LEVEL=LOC

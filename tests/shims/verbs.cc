@@ -20,6 +20,7 @@ using namespace verbs;
 namespace {
 
 int poll_queue(CompletionQueue* queue, int count, Completion* into) {
+    if (queue->ready.load(std::memory_order_acquire) == 0) return 0;
     std::lock_guard<std::mutex> hold(queue->context->adapter->mutex);
     int taken = 0;
     for (; taken < count && !queue->entries.empty(); taken++) {
@@ -31,6 +32,7 @@ int poll_queue(CompletionQueue* queue, int count, Completion* into) {
         }
         queue->entries.pop_front();
     }
+    queue->ready.store(queue->entries.size(), std::memory_order_release);
     return taken;
 }
 
@@ -257,7 +259,7 @@ CompletionQueue* ibv_create_cq(Context* context, int entries, void*, void*, int)
         errno = EINVAL;
         return nullptr;
     }
-    return new CompletionQueue{context, static_cast<size_t>(entries), {}};
+    return new CompletionQueue{context, static_cast<size_t>(entries), {}, {}};
 }
 
 int ibv_destroy_cq(CompletionQueue* queue) {

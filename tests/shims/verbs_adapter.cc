@@ -179,6 +179,7 @@ void Adapter::complete(CompletionQueue* queue, const Completion& completion, Que
         return;
     }
     queue->entries.push_back({completion, pair, reclaims});
+    queue->ready.store(queue->entries.size(), std::memory_order_release);
 }
 
 // Reports what has completed, in order.

@@ -4,6 +4,7 @@
 #include "verbs_abi.h"
 #include "verbs_wire.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -53,6 +54,8 @@ struct CompletionQueue {
     Context* context;
     size_t capacity;
     std::deque<Taken> entries;
+    // How many there are: whoever polls an empty queue does not hold up the adapter's thread.
+    std::atomic<size_t> ready{0};
 };
 
 struct AddressHandle {
