@@ -89,19 +89,6 @@ ranks "the same over both ports, which NCCL merges" 'via NET/busbw/2/GDRDMA'
 ranks "the same over both ports, which the plugin merges" 'via NET/busbw/0/GDRDMA' BUSBW_NET_MERGE=1
 ranks "the same through host memory" 'via NET/busbw/[0-9]+$' NCCL_NET_GDR_LEVEL=LOC
 ranks "the same, paths broken ten times a second" 'via NET/busbw/2/GDRDMA' BUSBW_NET_FAULT=kill:100
-# A communicator that ends, and another one in the same processes: NCCL forgets what it merged, and the plugin with it.
-for rank in 0 1; do
-    with env NCCL_DEBUG=INFO NCCL_DEBUG_FILE="$work/twice.$rank" NCCL_DEBUG_SUBSYS=INIT,NET NCCL_NET_GDR_LEVEL=SYS NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 \
-        BUSBW_NET=rdma NCCL_NET_PLUGIN="$plugin" timeout 120 python3 "$here/nccl_twice.py" "$nccl" $rank "$work" >"$work/twice.err.$rank" 2>&1 &
-    pids[rank]=$!
-done
-code=0
-for rank in 0 1; do wait "${pids[rank]}" || code=$?; done
-grep -c "HCA 2 'mlx5_0+mlx5_1'" "$work/twice.0" | sed 's/^/merged in inits: /' >"$work/out"
-grep -c "HCA 3 " "$work/twice.0" | sed 's/^/further devices: /' >>"$work/out"
-cat "$work"/twice.err.* >>"$work/out"
-judge "a second communicator merges the ports again" "$code" 0 'merged in inits: [2-9]' "$work/out"
-judge "and no device is left over from the first one" "$code" 0 'further devices: 0' "$work/out"
 # nvidia_peermem instead of dma-bufs.
 mkdir -p "$work/host/sys/module/nvidia_peermem"
 ranks "the same by the memory's addresses" 'via NET/busbw/2/GDRDMA' NCCL_DMABUF_ENABLE=0 BUSBW_SHIM_NO_DMA_BUF_MR=1 BUSBW_SHIM_PEERMEM=1

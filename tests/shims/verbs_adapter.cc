@@ -395,8 +395,8 @@ bool Adapter::take_in(QueuePair& pair) {
         moved = true;
     }
     // What UC carries arrives later than what other queue pairs do: nothing orders them.
-    auto late = std::chrono::milliseconds(shim::number("BUSBW_SHIM_UC_DELAY_MS", 0));
-    if (pair.kind == Unreliable && late.count() > 0) {
+    auto late = std::chrono::milliseconds(pair.kind == Unreliable ? shim::number("BUSBW_SHIM_UC_DELAY_MS", 0) : 0);
+    if (late.count() > 0) {
         Frame first;
         auto now = Clock::now();
         if (!front(pair.place, &first, bytes)) pair.arrived = {};
