@@ -2,8 +2,7 @@
 //! Not what they mean (`busbw-analysis`), and nothing where another plugin is used.
 
 use std::{
-    fs,
-    io,
+    fs, io,
     os::fd::IntoRawFd,
     thread,
     time::{Duration, Instant},
