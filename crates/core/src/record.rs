@@ -22,7 +22,7 @@ pub use row::{
 };
 pub use run::{Clock, Cpu, Device, Gpu, Machine, MemoryFigures, Nic, Run, Waiver};
 
-pub use verbs::{BufferGpu, Slot, VerbsFacts, rdma_devices_used};
+pub use verbs::{BufferGpu, Slot, VerbsFacts, add_port, rdma_devices_used};
 
 use nccl_plugin_abi::net_stats::NetStats;
 use serde::{Deserialize, Serialize};

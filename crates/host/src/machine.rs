@@ -34,7 +34,7 @@ pub use kernel_log::kernel_log;
 pub use out_of_memory::{OutOfMemory, OutOfMemoryKills, out_of_memory};
 pub use pci::{Access, PciDevice, is_address, is_gpu};
 pub use process::{Limit, allowed_cores, locked_memory, may_lock};
-pub use proximity::{Proximity, nearest_gpu, proximity};
+pub use proximity::{Proximity, nearest_gpu};
 pub use rdma::{
     AddressKind, Candidates, Choice, Gid, Port, RdmaDevice, Wanted, candidates, choose, roce_mtu,
 };

@@ -7,7 +7,7 @@ use busbw_core::{
     Benchmark,
     pairs::Pairs,
     plan::AlgorithmEvidence,
-    record::{End, Half, Line, Row, Run, VerbsFacts},
+    record::{End, Half, Line, Row, Run, VerbsFacts, add_port},
 };
 
 use super::Render;
@@ -76,8 +76,7 @@ impl<W: Write> Render for Csv<W> {
 
     fn library(&mut self, said: &Line) -> io::Result<()> {
         if let Line::Verbs(facts) = said {
-            self.ports.retain(|earlier| earlier.rank != facts.rank);
-            self.ports.push((**facts).clone());
+            add_port(&mut self.ports, facts);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use busbw_core::{
     messages::Messages,
     pairs::{Pairs, Unit, assessment::Basis, what},
     plan::{PairSelection, Plan},
-    record::{End, Line, Row, Run, Status, VerbsFacts},
+    record::{End, Line, Row, Run, Status, VerbsFacts, add_port},
 };
 use busbw_stats::median;
 
@@ -68,9 +68,7 @@ impl<W: Write> Render for PairsTable<W> {
 
     fn library(&mut self, said: &Line) -> io::Result<()> {
         if let Line::Verbs(facts) = said {
-            // The last report counts.
-            self.ports.retain(|earlier| earlier.rank != facts.rank);
-            self.ports.push((**facts).clone());
+            add_port(&mut self.ports, facts);
         }
         Ok(())
     }

@@ -110,6 +110,12 @@ impl VerbsFacts {
     }
 }
 
+/// Adds what a rank says of its port to what all have said: its last report counts.
+pub fn add_port(ports: &mut Vec<VerbsFacts>, facts: &VerbsFacts) {
+    ports.retain(|earlier| earlier.rank != facts.rank);
+    ports.push(facts.clone());
+}
+
 /// Part of a sentence: which devices ranks used, each once.
 pub fn rdma_devices_used<'f>(all: impl IntoIterator<Item = &'f VerbsFacts>) -> String {
     let each: BTreeSet<String> = all.into_iter().map(VerbsFacts::said).collect();

@@ -36,7 +36,7 @@ impl fmt::Display for Proximity {
 }
 
 /// How near a GPU, by its PCI address, is to an RDMA device, by its name.
-pub fn proximity(root: &Root, device: &str, gpu: &str) -> Proximity {
+fn proximity(root: &Root, device: &str, gpu: &str) -> Proximity {
     let device = format!("sys/class/infiniband/{device}/device");
     let gpu = format!("sys/bus/pci/devices/{gpu}");
     let (Some(one), Some(other)) = (buses(root, &device), buses(root, &gpu)) else {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use busbw_ffi::gpu::{Export, Registered, Stream};
+use busbw_ffi::gpu::{Export, Registered, Span, Stream};
 use busbw_verbs::{Device, PcieOrdering, Region, RemoteMemory, StrictAlias, VerbsError};
 
 use super::gpu::OwnGpu;
@@ -74,41 +74,49 @@ impl Buffers {
     }
 
     /// The memory of a side, and where its data begins.
-    fn of(&self, side: Side) -> (&Region, Option<&Registered>, usize) {
-        let on_gpu = self.gpu.as_ref();
+    fn of(&self, side: Side) -> (&Region, usize) {
         match side {
-            Side::Send => (&self.send, on_gpu.map(|gpu| &gpu.send), 0),
-            Side::Recv => (&self.recv, on_gpu.map(|gpu| &gpu.recv), HEADROOM),
+            Side::Send => (&self.send, 0),
+            Side::Recv => (&self.recv, HEADROOM),
         }
+    }
+
+    /// `bytes` bytes of a side from `offset` on, as the GPU's driver copies them, and the stream to do it on; `None` in the host's memory.
+    fn on_gpu(
+        &self,
+        side: Side,
+        offset: usize,
+        bytes: usize,
+    ) -> Option<Result<(&Stream, Span), String>> {
+        let gpu = self.gpu.as_ref()?;
+        let (memory, base) = match side {
+            Side::Send => (&gpu.send, 0),
+            Side::Recv => (&gpu.recv, HEADROOM),
+        };
+        let part = memory.span.part(base + offset, bytes);
+        let part = part.ok_or_else(|| "a bug of busbw: bytes outside of a buffer".to_owned());
+        Some(part.map(|part| (&gpu.stream, part)))
     }
 
     /// Copies bytes into a side, from `offset` on.
     pub(super) fn write(&self, side: Side, offset: usize, bytes: &[u8]) -> Result<(), String> {
-        let (region, on_gpu, base) = self.of(side);
-        match (on_gpu, &self.gpu) {
-            (Some(memory), Some(OnGpu { stream, .. })) => {
-                let part = memory.span.part(base + offset, bytes.len());
-                let part =
-                    part.ok_or_else(|| "a bug of busbw: bytes outside of a buffer".to_owned())?;
-                stream.write(bytes, part).map_err(|error| error.to_string())
-            }
-            _ => region.write(base + offset, bytes).map_err(|error| error.to_string()),
+        if let Some(part) = self.on_gpu(side, offset, bytes.len()) {
+            let (stream, part) = part?;
+            return stream.write(bytes, part).map_err(|error| error.to_string());
         }
+        let (region, base) = self.of(side);
+        region.write(base + offset, bytes).map_err(|error| error.to_string())
     }
 
     /// Copies bytes out of a side, from `offset` on, as the device left them there.
     pub(super) fn read(&self, side: Side, offset: usize, bytes: &mut [u8]) -> Result<(), String> {
-        let (region, on_gpu, base) = self.of(side);
-        match (on_gpu, &self.gpu) {
-            (Some(memory), Some(OnGpu { stream, .. })) => {
-                let part = memory.span.part(base + offset, bytes.len());
-                let part =
-                    part.ok_or_else(|| "a bug of busbw: bytes outside of a buffer".to_owned())?;
-                let context = stream.context();
-                let read = context.flush_device_writes().and_then(|()| context.read(part, bytes));
-                read.map_err(|error| error.to_string())
-            }
-            _ => region.read(base + offset, bytes).map_err(|error| error.to_string()),
+        if let Some(part) = self.on_gpu(side, offset, bytes.len()) {
+            let (stream, part) = part?;
+            let context = stream.context();
+            let read = context.flush_device_writes().and_then(|()| context.read(part, bytes));
+            return read.map_err(|error| error.to_string());
         }
+        let (region, base) = self.of(side);
+        region.read(base + offset, bytes).map_err(|error| error.to_string())
     }
 }
