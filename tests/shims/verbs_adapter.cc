@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <random>
 #include <thread>
 
 namespace verbs {
@@ -25,6 +26,13 @@ uint64_t length_of(const std::vector<Piece>& pieces) {
     uint64_t all = 0;
     for (const Piece& piece : pieces) all += piece.length;
     return all;
+}
+
+// Whether the network loses this frame of an unreliable queue pair.
+bool is_lost() {
+    static const uint64_t per_mille = shim::number("BUSBW_SHIM_UNRELIABLE_LOSS", 0);
+    static thread_local std::minstd_rand random(static_cast<unsigned>(getpid()));
+    return per_mille > 0 && random() % 1000 < per_mille;
 }
 
 // How long a message is sent again before it is given up.
@@ -415,6 +423,13 @@ bool Adapter::take_in(QueuePair& pair) {
         pop(pair.place);
         moved = true;
         if (!is_ready || !is_ours) continue;
+        if (frame.what == What::Message && pair.kind != Reliable && is_lost()) {
+            // The rest of its message is worth nothing.
+            pair.drops = true;
+            if (pair.has_current) pair.receives.push_front(pair.current);
+            pair.has_current = false;
+            continue;
+        }
         auto of = [&](uint64_t message) {
             return std::find_if(pair.sends.begin(), pair.sends.end(),
                                 [&](const Work& work) { return work.message == message; });

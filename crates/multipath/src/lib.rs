@@ -19,7 +19,9 @@ use std::time::Duration;
 pub use self::{
     capabilities::Capabilities,
     memory::{Destination, Memory, Source},
-    receiver::{Ack, Duplicate, Incoming, Pause, Receiver, Target},
+    receiver::{
+        Ack, Duplicate, Incoming, NUMBER_BITS, OutOfOrder, Pause, Receiver, Settled, Target,
+    },
     sender::{
         Action, Chunk, ConnectError, Counts, End, Health, Loss, Notice, PathConfig, Port, Sender,
         State,
@@ -37,7 +39,7 @@ pub const CONNECTION_TIMEOUT: Duration = Duration::from_secs(20);
 /// before its receive is posted.
 pub(crate) const LOOKAHEAD: usize = 16 << 20;
 
-pub(crate) use self::receiver::ACK_WINDOW;
+pub(crate) use self::receiver::{ACK_WINDOW, SETTLED_WINDOW};
 
 /// A request of the caller's, by its number.
 pub type Request = usize;

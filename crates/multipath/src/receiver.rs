@@ -4,16 +4,18 @@
 mod datagrams;
 mod incoming;
 mod requests;
+mod settled;
 #[cfg(test)]
 mod tests;
 
 use std::{ops::Range, time::Duration};
 
-pub(crate) use self::datagrams::ACK_WINDOW;
+pub(crate) use self::{datagrams::ACK_WINDOW, settled::WINDOW as SETTLED_WINDOW};
 pub use self::{
     datagrams::Ack,
     incoming::{Incoming, Pause, Target},
     requests::Duplicate,
+    settled::{NUMBER_BITS, OutOfOrder, Settled},
 };
 use self::{datagrams::Arrived, requests::Requests};
 use crate::{CONNECTION_TIMEOUT, Destination, Error, MAX_PATHS, Request, Time, frame::Header};

@@ -9,6 +9,7 @@ mod path;
 mod reconnect;
 mod recovery;
 mod schedule;
+mod settled;
 #[cfg(test)]
 mod tests;
 

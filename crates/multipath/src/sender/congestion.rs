@@ -183,16 +183,37 @@ impl Window {
 
     /// Nothing was acknowledged for the timeout.
     pub(super) fn timed_out(&mut self, now: Time) {
+        self.count_timeout(now);
+        self.collapse(now);
+    }
+
+    /// The same where the receiver is asked what has arrived, which one that was held up answers: the window waits for that.
+    pub(super) fn asked(&mut self, now: Time) {
+        self.count_timeout(now);
+        if self.timeouts > 1 {
+            self.collapse(now);
+        }
+    }
+
+    fn count_timeout(&mut self, now: Time) {
         if self.timeouts == 0 {
             self.silent_since = now;
         }
         self.timeouts = self.timeouts.saturating_add(1);
+    }
+
+    fn collapse(&mut self, now: Time) {
         self.is_starting = false;
         self.shrink(MAX_DECREASE);
         self.bytes = self.bytes.min(self.chunk);
         self.empty_rounds = 0;
         (self.acknowledged, self.lost) = (0.0, 0.0);
         self.round_ends = now + Duration::from_nanos(self.round_trip as u64);
+    }
+
+    /// The receiver has answered, and nothing has arrived.
+    pub(super) fn answered(&mut self) {
+        self.timeouts = 0;
     }
 
     /// How long retransmission timeouts have followed each other.

@@ -19,11 +19,18 @@ impl<M: Source> Sender<M> {
     /// [`next_number`](Sender::next_number) said before.
     #[must_use]
     pub fn choose(&self, now: Time) -> Option<usize> {
+        self.choose_among(now, |_| true)
+    }
+
+    /// As [`choose`](Sender::choose), of those paths that the driver has room for.
+    #[must_use]
+    pub fn choose_among(&self, now: Time, has_room: impl Fn(usize) -> bool) -> Option<usize> {
         if !self.messages.has_work() {
             return None;
         }
-        let may_send =
-            |(number, path): &(usize, &Path<M>)| self.has_window(*number) && path.is_spaced(now);
+        let may_send = |(number, path): &(usize, &Path<M>)| {
+            has_room(*number) && self.has_window(*number) && path.is_spaced(now)
+        };
         let delivers = |path: &Path<M>| path.load().expected(path.chunk_bytes());
         let able = self.paths.iter().enumerate().filter(may_send);
         able.min_by_key(|(_, path)| delivers(path)).map(|(number, _)| number)
@@ -44,7 +51,7 @@ impl<M: Source> Sender<M> {
     }
 
     /// The longest retransmission timeout of those that are known from round trips.
-    fn known_timeout(&self) -> Option<Duration> {
+    pub(super) fn known_timeout(&self) -> Option<Duration> {
         self.paths.iter().filter_map(|path| path.window.as_ref()?.base_timeout()).max()
     }
 

@@ -9,7 +9,7 @@ use super::{
     schedule::{Load, Pace},
 };
 use crate::{
-    Capabilities, Error, SMALL, Source, Time,
+    Capabilities, Error, SETTLED_WINDOW, SMALL, Source, Time,
     frame::{Frame, Header},
 };
 
@@ -154,9 +154,10 @@ impl<M: Source> Path<M> {
         self.capabilities.is_zero_copy && self.capabilities.is_reliable
     }
 
-    /// Whether the last that happened on an unreliable path was a retransmission timeout.
+    /// Whether the last that happened on an unreliable path was a retransmission timeout, after which another one may have the
+    /// same chunk as well.
     pub(super) fn is_silent(&self) -> bool {
-        self.window.as_ref().is_some_and(|window| window.timeouts > 0)
+        !self.capabilities.is_placed && self.window.as_ref().is_some_and(|window| window.timeouts > 0)
     }
 
     pub(super) fn up(&mut self) -> Option<&mut Up<M>> {
@@ -189,7 +190,10 @@ impl<M: Source> Path<M> {
         let is_open = !up.is_suspected;
         match &self.window {
             None => is_open && up.in_flight < self.pace.window(),
-            Some(window) => is_open && window.has_room(up.in_flight),
+            Some(window) => {
+                let has_number = !self.capabilities.is_placed || up.flights.len() < SETTLED_WINDOW;
+                is_open && has_number && window.has_room(up.in_flight)
+            }
         }
     }
 
@@ -246,9 +250,7 @@ impl<M: Source> Path<M> {
         {
             self.pace.measured(long, now.since(from));
         }
-        up.heard = now;
-        up.asked = None;
-        up.is_suspected = false;
+        up.answered(now);
         Ok(())
     }
 }
@@ -264,6 +266,13 @@ impl<M: Source> Up<M> {
             asked: None,
             is_suspected: false,
         }
+    }
+
+    /// The receiver was heard of.
+    pub(super) fn answered(&mut self, now: Time) {
+        self.heard = now;
+        self.asked = None;
+        self.is_suspected = false;
     }
 
     /// When it came up, if nothing was heard since.

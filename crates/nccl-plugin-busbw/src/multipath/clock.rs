@@ -3,6 +3,16 @@
 
 use std::time::Instant;
 
+use busbw_multipath::Time;
+use rustix::time::{ClockId, clock_gettime};
+
+/// What time it is for all processes of this host.
+pub(super) fn of_host() -> Time {
+    let now = clock_gettime(ClockId::Monotonic);
+    // It counts from the host's start.
+    Time((now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64))
+}
+
 /// The system's clock; in tests of this crate also one that is moved by hand.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Clock {

@@ -4,6 +4,7 @@
 //! `sender` and `receiver` put libibverbs around the transport's state machine: the sender's decides which path takes which chunk,
 //! and the receiver counts what has arrived, since devices place the bytes by themselves.
 
+mod acknowledgement;
 mod arrival;
 mod clear_to_send;
 mod exchange;
@@ -23,7 +24,7 @@ use std::{
 };
 
 use busbw_multipath::{MAX_PATHS, frame::Hello};
-use busbw_verbs::VerbsError;
+use busbw_verbs::{Service, VerbsError};
 use nccl_plugin_abi::Status;
 
 #[cfg(fuzzing)]
@@ -49,6 +50,8 @@ use crate::{
     network::{Failure, Handle, Listener, Network, Result, Sender},
 };
 
+/// Which queue pairs are the paths: RC or UC, as perftest's `--connection` calls them.
+const CONNECTION: &str = "BUSBW_NET_CONNECTION";
 /// Ports of a connection at most, as NCCL has it for the ports that it merges (NCCL_IB_MAX_DEVS_PER_NIC).
 pub(super) const MAX_PORTS: usize = 4;
 /// Paths of a connection at least: a switch spreads them over its links by their ports of UDP, one for each queue pair.
@@ -63,6 +66,8 @@ pub struct Rdma {
     ports: Vec<Port>,
     opened: Opened,
     offered: Offered,
+    /// Of the queue pairs that are paths.
+    service: Service,
     fault: Option<Fault>,
     /// The file of statistics.
     stats: Option<PathBuf>,
@@ -83,6 +88,11 @@ impl Rdma {
             Some("1") => true,
             Some(other) => return Err(Failure::variable(ports::MERGE, other, "0 or 1")),
         };
+        let service = match std::env::var(CONNECTION).ok().as_deref() {
+            None | Some("" | "RC") => Service::Reliable,
+            Some("UC") => Service::Unreliable,
+            Some(other) => return Err(Failure::variable(CONNECTION, other, "RC or UC")),
+        };
         let offered = Offered::new(&ports, is_merged);
         let told = ports.iter().map(|port| {
             let kind = if port.is_ethernet { "RoCE" } else { "InfiniBand" };
@@ -99,6 +109,7 @@ impl Rdma {
             opened: Opened::new(&ports),
             ports,
             offered,
+            service,
             fault,
             stats: stats_file(),
             manager: OnceLock::new(),
@@ -141,7 +152,7 @@ impl Rdma {
             paths: routes.len() as u16,
             epoch: 0,
         };
-        sender::Connection::new(&self.manager()?, hello, routes, ports, CHUNK)
+        sender::Connection::new(&self.manager()?, hello, routes, ports, self.service, CHUNK)
     }
 }
 

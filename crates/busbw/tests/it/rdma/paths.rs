@@ -7,23 +7,32 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nccl_plugin_abi::net_stats::NetPath;
+
 use super::adapters::{Host, LIMIT};
 use crate::processes::bench::{BUSBW, Ended};
 
 const RDMA: (&str, &str) = ("BUSBW_NET", "rdma");
 const MERGED: (&str, &str) = ("BUSBW_NET_MERGE", "1");
+const UNRELIABLE: (&str, &str) = ("BUSBW_NET_CONNECTION", "UC");
 
-/// How often paths of a run were lost.
-fn lost(ended: &Ended) -> u64 {
+/// The sum of a count of all paths of a run.
+fn of_paths(ended: &Ended, count: impl Fn(&NetPath) -> u64) -> u64 {
     let stats = ended.read_record().paths;
     let connections = stats.iter().flat_map(|stats| &stats.connections);
-    connections.flat_map(|connection| &connection.paths).map(|path| path.lost).sum()
+    connections.flat_map(|connection| &connection.paths).map(count).sum()
+}
+
+/// How often they were lost.
+fn lost(ended: &Ended) -> u64 {
+    of_paths(ended, |path| path.lost)
 }
 
 #[test]
 fn the_plugin_keeps_nccls_contract_over_queue_pairs() {
     let host = Host::new();
-    for (variables, merges) in [(vec![RDMA], true), (vec![RDMA, MERGED], false)] {
+    let all = [(vec![RDMA], true), (vec![RDMA, MERGED], false), (vec![RDMA, UNRELIABLE], true)];
+    for (variables, merges) in all {
         let plugin = Command::new(BUSBW).args(["plugin", "path"]).output().unwrap();
         let plugin = String::from_utf8(plugin.stdout).unwrap();
         let mut command = Command::new(BUSBW);
@@ -45,10 +54,29 @@ fn the_plugin_keeps_nccls_contract_over_queue_pairs() {
 fn ports_carry_a_collective_together() {
     let host = Host::new();
     let words = "all_reduce --backend net -g 3 -b 1 -e 1M -f 32 -n 3 --batches 1";
-    for variables in [vec![RDMA], vec![RDMA, MERGED]] {
+    for variables in [vec![RDMA], vec![RDMA, MERGED], vec![RDMA, MERGED, UNRELIABLE]] {
         let ended = host.well(words, &variables);
         assert_eq!(lost(&ended), 0);
     }
+}
+
+#[test]
+fn what_unreliable_queue_pairs_lose_is_sent_again() {
+    let host = Host::new();
+    let words = "bw --backend net -b 1 -e 1M -f 64 -n 4 -W 4 --batches 3";
+    let loss = ("BUSBW_SHIM_UNRELIABLE_LOSS", "20");
+    let ended = host.well(words, &[RDMA, MERGED, UNRELIABLE, loss]);
+    let again = of_paths(&ended, |path| path.again);
+    assert!(again > 10, "{again}: {}", ended.stderr);
+}
+
+#[test]
+fn unreliable_queue_pairs_that_fail_are_made_anew() {
+    let host = Host::new();
+    let words = "bw --backend net -b 1M -e 1M -n 4 -W 4 --batches 3";
+    let fault = ("BUSBW_SHIM_QP_ERROR", "60");
+    let ended = host.well(words, &[RDMA, MERGED, UNRELIABLE, fault]);
+    assert!(lost(&ended) >= 2, "{}", ended.stderr);
 }
 
 #[test]

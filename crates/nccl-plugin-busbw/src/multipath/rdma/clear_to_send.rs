@@ -1,4 +1,5 @@
-//! Clear to send: where the receiver wants each message, written by it into a table at the sender.
+//! Clear to send: where the receiver wants each message, written by it into a table at the sender; and that table, in which
+//! acknowledgements have their place, too.
 //! Not when it is written or looked for (`receiver`, `sender`).
 //!
 //! As NCCL's own IB transport has it (src/transport/net_ib/p2p.cc, its "FIFO"): the receiver writes a word for each receive that
@@ -6,16 +7,19 @@
 
 use std::sync::Arc;
 
-use busbw_multipath::frame::take;
+use busbw_multipath::{MAX_PATHS, frame::take};
 use busbw_verbs::{PcieOrdering, Place, Region, Registration, RemoteMemory, VerbsError};
 
-use super::{MAX_PORTS, ports::OpenPort};
+use super::{MAX_PORTS, acknowledgement::Acknowledgement, ports::OpenPort};
 
 /// Words of a table: four times as many as receives may be open, so that one that is written late, by a path that
 /// was held up, meets no other message's.
 const SLOTS: u64 = 4 * crate::network::REQUESTS as u64;
 /// Bytes of a word: a line of the processor's cache, so that it is written at once.
-const BYTES: usize = 64;
+pub(super) const BYTES: usize = 64;
+/// Behind the words of clear-to-send: the place of pings, and of an acknowledgement for each path.
+const PING: u64 = SLOTS;
+const ACKNOWLEDGEMENTS: u64 = SLOTS + 1;
 
 /// Where a message is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,8 +64,8 @@ impl Grant {
     }
 }
 
-/// Memory with a word for each message, which all ports of an end know. The sender's is written by the receiver; the
-/// receiver's is what it writes from.
+/// Memory with a word for each message, and for each path an acknowledgement, which all ports of an end know. The sender's is
+/// written by the receiver; the receiver's is what it writes from.
 pub(super) struct Table {
     // Before the memory that they are of.
     others: Vec<Registration>,
@@ -72,8 +76,7 @@ impl Table {
     /// # Errors
     /// There is no memory, or it cannot be locked.
     pub(super) fn new(ports: &[Arc<OpenPort>]) -> Result<Table, VerbsError> {
-        // One more, for pings.
-        let bytes = (SLOTS as usize + 1) * BYTES;
+        let bytes = (ACKNOWLEDGEMENTS as usize + MAX_PATHS) * BYTES;
         // Whoever polls a word takes its last bytes for the sign that all of it is there.
         let ordering = PcieOrdering::Strict;
         let region = Region::new(&ports[0].device, bytes, ordering)?;
@@ -94,12 +97,12 @@ impl Table {
 
     /// Where pings go to, in a table that the other end knows by this.
     pub(super) fn ping(table: RemoteMemory) -> RemoteMemory {
-        RemoteMemory { address: table.address.wrapping_add(SLOTS * BYTES as u64), ..table }
+        RemoteMemory { address: table.address.wrapping_add(PING * BYTES as u64), ..table }
     }
 
     /// And where they come from, over one of our ports.
     pub(super) fn ping_from(&self, port: usize) -> Place {
-        let address = self.region.remote().address + SLOTS * BYTES as u64;
+        let address = self.region.remote().address + PING * BYTES as u64;
         Place { address, bytes: 8, key: self.own_key(port) }
     }
 
@@ -126,12 +129,43 @@ impl Table {
         port: usize,
         there: RemoteMemory,
     ) -> Result<(Place, RemoteMemory), VerbsError> {
-        let at = Table::at(grant.message);
-        self.region.write(at, &grant.encoded())?;
+        self.put_at(Table::at(grant.message), &grant.encoded(), port, there)
+    }
+
+    /// The same of a path's acknowledgement.
+    pub(super) fn put_acknowledgement(
+        &self,
+        path: usize,
+        acknowledgement: &Acknowledgement,
+        port: usize,
+        there: RemoteMemory,
+    ) -> Result<(Place, RemoteMemory), VerbsError> {
+        self.put_at(Table::of_path(path), &acknowledgement.encoded(), port, there)
+    }
+
+    fn put_at(
+        &self,
+        at: usize,
+        word: &[u8; BYTES],
+        port: usize,
+        there: RemoteMemory,
+    ) -> Result<(Place, RemoteMemory), VerbsError> {
+        self.region.write(at, word)?;
         let address = self.region.remote().address + at as u64;
         let place = Place { address, bytes: BYTES as u32, key: self.own_key(port) };
         let there = RemoteMemory { address: there.address.wrapping_add(at as u64), ..there };
         Ok((place, there))
+    }
+
+    /// The newest acknowledgement of a path, if there is one.
+    pub(super) fn acknowledgement(&self, path: usize) -> Option<Acknowledgement> {
+        let mut word = [0; BYTES];
+        self.region.read(Table::of_path(path), &mut word).ok()?;
+        Acknowledgement::decoded(&word)
+    }
+
+    fn of_path(path: usize) -> usize {
+        (ACKNOWLEDGEMENTS as usize + path) * BYTES
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     os::fd::OwnedFd,
 };
 
-use busbw_multipath::frame::take;
+use busbw_multipath::{Settled, frame::take};
 use busbw_verbs::{Address, Endpoint, RemoteMemory};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -32,6 +32,8 @@ pub(super) struct End {
     pub mtu: u32,
     /// Whether the port is Ethernet's.
     pub is_ethernet: bool,
+    /// Whether the queue pair is reliable (RC), or not (UC).
+    pub is_reliable: bool,
     /// Which of the device's ports it is.
     pub port: u8,
     /// Memory that the other end may write to: the table of clear-to-send words, or a place for pings.
@@ -51,8 +53,8 @@ pub(super) enum Word {
     Fin,
     /// The queue pair of this path's epoch is gone at the end that sends.
     Stop(u32),
-    /// And at the end that receives: so many chunks have arrived by it.
-    Stopped(u64),
+    /// And at the end that receives: so much has arrived by it. Of a reliable one everything below, and the rest is not said.
+    Stopped(Settled),
 }
 
 impl Word {
@@ -68,9 +70,10 @@ impl Word {
                 bytes[2] = 5;
                 bytes[8..12].copy_from_slice(&epoch.to_le_bytes());
             }
-            Word::Stopped(count) => {
+            Word::Stopped(Settled { below, arrived }) => {
                 bytes[2] = 6;
-                bytes[8..16].copy_from_slice(&count.to_le_bytes());
+                bytes[8..16].copy_from_slice(&below.to_le_bytes());
+                bytes[16..24].copy_from_slice(&arrived.to_le_bytes());
             }
         }
         bytes
@@ -86,7 +89,10 @@ impl Word {
             3 => Some(Word::Ready),
             4 => Some(Word::Fin),
             5 => Some(Word::Stop(u32::from_le_bytes(take(bytes, 8)))),
-            6 => Some(Word::Stopped(u64::from_le_bytes(take(bytes, 8)))),
+            6 => Some(Word::Stopped(Settled {
+                below: u64::from_le_bytes(take(bytes, 8)),
+                arrived: u64::from_le_bytes(take(bytes, 16)),
+            })),
             _ => None,
         }
     }
@@ -95,7 +101,8 @@ impl Word {
 impl End {
     fn write(&self, bytes: &mut [u8; BYTES]) {
         let Endpoint { number, sequence, address } = self.endpoint;
-        bytes[3] = u8::from(self.is_ethernet) | u8::from(address.gid.is_some()) << 1;
+        let flags = [self.is_ethernet, address.gid.is_some(), !self.is_reliable];
+        bytes[3] = (0..).zip(flags).fold(0, |all, (bit, flag)| all | u8::from(flag) << bit);
         bytes[4..8].copy_from_slice(&number.to_le_bytes());
         bytes[8..12].copy_from_slice(&sequence.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.mtu.to_le_bytes());
@@ -118,6 +125,7 @@ impl End {
             },
             mtu,
             is_ethernet: bytes[3] & 1 != 0,
+            is_reliable: bytes[3] & 4 == 0,
             port: bytes[46],
             memory: RemoteMemory {
                 address: u64::from_le_bytes(take(bytes, 32)),
@@ -200,9 +208,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ends_come_back(number: u32, sequence: u32, gid: Option<[u8; 16]>, lid: u16, mtu in 8u32..=12, is_ethernet: bool, port in 0u8..4, address: u64, key: u32) {
+        fn ends_come_back(number: u32, sequence: u32, gid: Option<[u8; 16]>, lid: u16, mtu in 8u32..=12, is_ethernet: bool, is_reliable: bool, port in 0u8..4, address: u64, key: u32) {
             let endpoint = Endpoint { number, sequence, address: Address { gid, lid } };
-            let end = End { endpoint, mtu: 1 << mtu, is_ethernet, port, memory: RemoteMemory { address, key } };
+            let end = End { endpoint, mtu: 1 << mtu, is_ethernet, is_reliable, port, memory: RemoteMemory { address, key } };
             for word in [Word::Offer(end), Word::Answer(end)] {
                 prop_assert_eq!(Word::decoded(&word.encoded()), Some(word));
             }
@@ -226,7 +234,7 @@ mod tests {
         other.set_nonblocking(true).unwrap();
         let (says, mut hears) = (Talk::new(one.into()), Talk::new(other.into()));
         assert_eq!(hears.hear(), Ok(None));
-        let words = [Word::Ready, Word::Fin, Word::Stop(7), Word::Stopped(1 << 40)];
+        let words = [Word::Ready, Word::Fin, Word::Stop(7), Word::Stopped(Settled { below: 1 << 40, arrived: 5 })];
         for word in words {
             says.say(word).unwrap();
         }

@@ -28,7 +28,7 @@ impl Flush {
     pub(super) fn new(port: &OpenPort, queue: &Arc<CompletionQueue>) -> Result<Flush, String> {
         let told = |error: VerbsError| error.to_string();
         let into = Region::new(&port.device, 1, PcieOrdering::Strict).map_err(told)?;
-        let made = Made::new(queue).map_err(told)?;
+        let made = Made::new(queue, true).map_err(told)?;
         let itself = made.end(port, 0, into.remote());
         Ok(Flush { pair: made.connect(port, &itself)?, into })
     }

@@ -9,6 +9,7 @@ use busbw_verbs::{
 };
 
 use super::{exchange::End, ports::OpenPort, retired::Retiring};
+use crate::log;
 
 /// Requests of a queue pair: chunks in flight are fewer, and each request of NCCL's is one message at least.
 pub(super) const SENDS: u32 = 128;
@@ -30,6 +31,8 @@ pub(super) enum Kind {
     Grant,
     /// A chunk has arrived.
     Arrival,
+    /// An acknowledgement is written.
+    Acknowledgement,
     /// A GPU's memory was read back.
     Flush,
 }
@@ -50,6 +53,7 @@ impl Tag {
             Kind::Grant => 2,
             Kind::Arrival => 3,
             Kind::Flush => 4,
+            Kind::Acknowledgement => 5,
         };
         kind << 48 | (self.path as u64) << 32 | u64::from(self.epoch)
     }
@@ -61,6 +65,7 @@ impl Tag {
             2 => Kind::Grant,
             3 => Kind::Arrival,
             4 => Kind::Flush,
+            5 => Kind::Acknowledgement,
             _ => return None,
         };
         // 16 and 32 bits.
@@ -76,22 +81,38 @@ pub(super) fn queue(port: &OpenPort) -> Result<Arc<CompletionQueue>, VerbsError>
     CompletionQueue::new(&port.device, ENTRIES)
 }
 
+/// Whether the devices of these have unreliable queue pairs (UC); where one has not, it is said.
+pub(super) fn have_unreliable(queues: &[Arc<CompletionQueue>]) -> bool {
+    let lacking = queues.iter().find_map(|queue| Made::new(queue, false).err());
+    if let Some(why) = &lacking {
+        log::info(&format!(
+            "NET/busbw: reliable queue pairs are used (RC), since there are no others: {why}"
+        ));
+    }
+    lacking.is_none()
+}
+
 /// A queue pair that is not connected yet, and the number of its first packet.
 pub(super) struct Made {
     pub pair: Retiring,
     pub sequence: u32,
+    is_reliable: bool,
 }
 
 impl Made {
     /// # Errors
-    /// The device has no room.
-    pub(super) fn new(queue: &Arc<CompletionQueue>) -> Result<Made, VerbsError> {
+    /// The device has no room, or no such queue pairs.
+    pub(super) fn new(
+        queue: &Arc<CompletionQueue>,
+        is_reliable: bool,
+    ) -> Result<Made, VerbsError> {
+        let service = if is_reliable { Service::Reliable } else { Service::Unreliable };
         let sizes = |inline_bytes| Sizes { send: SENDS, receive: RECEIVES, inline_bytes };
-        let pair = QueuePair::new(Service::Reliable, sizes(INLINE), [queue, queue])
-            .or_else(|_| QueuePair::new(Service::Reliable, sizes(0), [queue, queue]))?;
+        let pair = QueuePair::new(service, sizes(INLINE), [queue, queue])
+            .or_else(|_| QueuePair::new(service, sizes(0), [queue, queue]))?;
         // Not the same for all: packets of an earlier queue pair of this number are not taken for its own.
         let sequence = pair.number().wrapping_mul(0x9e37_79b9) & 0xff_ffff;
-        Ok(Made { pair: Retiring::new(pair), sequence })
+        Ok(Made { pair: Retiring::new(pair), sequence, is_reliable })
     }
 
     /// What the other end is told.
@@ -104,6 +125,7 @@ impl Made {
             },
             mtu: port.mtu,
             is_ethernet: port.port.is_ethernet,
+            is_reliable: self.is_reliable,
             // There are at most MAX_PORTS.
             port: which as u8,
             memory,
@@ -139,7 +161,15 @@ mod tests {
 
     #[test]
     fn numbers_come_back() {
-        for kind in [Kind::Chunk, Kind::Ping, Kind::Grant, Kind::Arrival, Kind::Flush] {
+        let kinds = [
+            Kind::Chunk,
+            Kind::Ping,
+            Kind::Grant,
+            Kind::Arrival,
+            Kind::Flush,
+            Kind::Acknowledgement,
+        ];
+        for kind in kinds {
             let tag = Tag { kind, path: 15, epoch: u32::MAX - 3 };
             assert_eq!(Tag::of(tag.number()), Some(tag));
         }

@@ -4,6 +4,7 @@
 mod calls;
 mod paths;
 mod upkeep;
+mod words;
 
 use std::{
     sync::{
@@ -13,7 +14,7 @@ use std::{
     time::Instant,
 };
 
-use busbw_multipath::{Error, MAX_PATHS};
+use busbw_multipath::{Error, MAX_PATHS, Settled};
 use busbw_verbs::{CompletionQueue, Ended, RemoteMemory};
 
 pub(super) use self::calls::Listening;
@@ -82,6 +83,8 @@ struct Granted {
     address: usize,
     /// When it was last written, by which path and epoch; nothing while no path was up.
     written: Option<(Instant, usize, u32)>,
+    /// How often it was written.
+    writes: u32,
 }
 
 /// A path of a connection.
@@ -90,8 +93,10 @@ struct Path {
     link: PathState,
     /// Of what is up, or was last; nothing before the first.
     epoch: Option<u32>,
-    /// Chunks that have arrived in this epoch.
-    arrived: u64,
+    /// Chunks that have arrived in this epoch by a reliable queue pair, in all; or which of them by an unreliable one.
+    settled: Settled,
+    /// Whether that is to be acknowledged.
+    owes: bool,
     /// Whether its queue pair has failed, or was stopped, and everything that arrived before is counted.
     is_flushed: bool,
 }
@@ -114,7 +119,8 @@ struct Up {
     pair: Retiring,
     /// The other end's table.
     table: RemoteMemory,
-    /// Words of clear-to-send that have not completed.
+    is_reliable: bool,
+    /// Words that are written there and have not completed.
     in_flight: u32,
 }
 

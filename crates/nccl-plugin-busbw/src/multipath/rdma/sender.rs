@@ -4,6 +4,7 @@
 //! A message begins when the receiver has said where it wants it (`clear_to_send`). Each chunk is one RDMA write with a number,
 //! straight from NCCL's memory to NCCL's memory; its completion is its acknowledgement.
 
+mod acknowledged;
 mod calls;
 mod counts;
 mod moving;
@@ -22,11 +23,12 @@ use std::{
 use busbw_multipath::{
     Action, Capabilities, Chunk, End, Loss, PathConfig, Sender, Time, frame::Hello,
 };
-use busbw_verbs::{CompletionQueue, Ended, RemoteMemory};
+use busbw_verbs::{CompletionQueue, Ended, RemoteMemory, Service};
 use nccl_plugin_abi::Status;
 
 pub(super) use self::calls::Sending;
 use super::{
+    acknowledgement::Acknowledgement,
     clear_to_send::Table,
     exchange::Talk,
     memory::{Outgoing, Registered},
@@ -46,6 +48,8 @@ pub(super) struct Connection {
     registered: Registered,
     ports: Vec<Arc<OpenPort>>,
     routes: Vec<Route>,
+    /// Whether its queue pairs are reliable (RC), or not (UC).
+    is_reliable: bool,
     /// Why the connection has ended, in words and as the state machine has it.
     ended: OnceLock<(String, End)>,
     aborted: AtomicBool,
@@ -88,6 +92,8 @@ struct Path {
     epoch: u32,
     /// Chunks that were acknowledged in this epoch.
     acknowledged: u64,
+    /// The newest acknowledgement of an unreliable queue pair.
+    newest: Option<Acknowledgement>,
 }
 
 /// What a path is now.
@@ -110,8 +116,9 @@ struct Up {
     pair: Retiring,
     /// Which of the other end's ports it ends at.
     other_port: usize,
-    /// Where pings go.
+    /// Where pings go, when the last one went, and whether it has not completed.
     ping: RemoteMemory,
+    asked: Time,
     is_pinged: bool,
     /// Chunks that have not completed.
     in_flight: u32,
@@ -138,23 +145,27 @@ impl Connection {
         hello: Hello,
         routes: Vec<Route>,
         ports: Vec<Arc<OpenPort>>,
+        service: Service,
         chunk: u32,
     ) -> Result<Arc<Connection>> {
         let paths = routes.len();
-        let path = |at: usize| PathConfig {
-            addresses: at % ports.len(),
-            capabilities: Capabilities::RELIABLE_WRITES,
-        };
-        let core = Sender::over((0..paths).map(path).collect(), chunk, Time::default());
         let queues = ports
             .iter()
             .map(|port| queue_pairs::queue(port))
-            .collect::<std::result::Result<_, _>>();
-        let down = || Path { link: PathState::Down, epoch: 0, acknowledged: 0 };
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(refused)?;
+        let is_reliable = service == Service::Reliable || !queue_pairs::have_unreliable(&queues);
+        let capabilities = match is_reliable {
+            true => Capabilities::RELIABLE_WRITES,
+            false => Capabilities::UNRELIABLE_WRITES,
+        };
+        let path = |at: usize| PathConfig { addresses: at % ports.len(), capabilities };
+        let core = Sender::over((0..paths).map(path).collect(), chunk, Time::default());
+        let down = || Path { link: PathState::Down, epoch: 0, acknowledged: 0, newest: None };
         let state = State {
             core,
             paths: (0..paths).map(|_| down()).collect(),
-            queues: queues.map_err(refused)?,
+            queues,
             table: Table::new(&ports).map_err(refused)?,
             next: 0,
             results: [None; REQUESTS],
@@ -171,6 +182,7 @@ impl Connection {
             registered: Registered::default(),
             ports,
             routes,
+            is_reliable,
             ended: OnceLock::new(),
             aborted: AtomicBool::new(false),
             watched: Watch::asked(),

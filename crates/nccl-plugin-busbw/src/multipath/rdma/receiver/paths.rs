@@ -1,24 +1,24 @@
-//! What moves: words of clear-to-send are written, chunks that have arrived are counted, whoever calls.
-//! Not how paths come and go (`upkeep`).
+//! What moves: chunks that have arrived are counted, whoever calls.
+//! Not what is written to the other end (`words`), nor how paths come and go (`upkeep`).
 
 use std::{
     mem,
     time::{Duration, Instant},
 };
 
-use busbw_multipath::{Error, MAX_PATHS};
+use busbw_multipath::Error;
 use busbw_verbs::Ended;
 
 use super::{
-    super::queue_pairs::{Kind, SENDS, Tag},
-    Connection, PathState, State, Up,
+    super::{
+        arrival::Label,
+        queue_pairs::{Kind, Tag},
+    },
+    Connection, PathState, State,
 };
 
 /// Between two looks at sockets and ports.
 const TEND_INTERVAL: Duration = Duration::from_millis(1);
-/// A word is written once more after so long in which nothing of its message has arrived: what was written may have been lost
-/// with a path that only the other end knows to be gone.
-const REWRITE_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Connection {
     /// Takes what has completed, and writes what is to be written.
@@ -38,6 +38,7 @@ impl Connection {
     /// Takes what has completed, and gives paths up that have failed.
     pub(super) fn collect(&self, state: &mut State) {
         self.count(state);
+        self.write_acknowledgements(state);
         while let Some((tag, status)) = state.failed.pop() {
             let is_it = state.paths.get(tag.path).is_some_and(|path| path.epoch == Some(tag.epoch));
             if is_it && !matches!(state.paths[tag.path].link, PathState::Down) {
@@ -80,15 +81,35 @@ impl Connection {
         else {
             return;
         };
-        if tag.kind == Kind::Grant {
+        if tag.kind != Kind::Arrival {
             up.in_flight -= 1;
             return;
         }
-        path.arrived += 1;
         state.hot = tag.path;
         // Its place in the queue is free again. It fails with the queue pair, which tells by itself.
         let _ = up.pair.post_empty_receives(ended.id, 1);
-        match state.arrivals.arrived(ended.immediate, ended.bytes) {
+        let label = match up.is_reliable {
+            true => {
+                path.settled.below += 1;
+                Some(Label::of(ended.immediate))
+            }
+            false => {
+                path.owes = true;
+                let (number, label) = Label::of_numbered(ended.immediate);
+                let settled = match label {
+                    Some(_) => path.settled.arrived(number),
+                    None => path.settled.sent_below(number),
+                };
+                if let Err(error) = settled {
+                    self.fail(state, Error::Protocol(format!("path {}: {error}", tag.path)));
+                    return;
+                }
+                label
+            }
+        };
+        // A ping says nothing more.
+        let Some(label) = label else { return };
+        match state.arrivals.arrived(label, ended.bytes) {
             Ok(None) => {}
             Ok(Some((request, bytes))) => {
                 state.results[request] = Some(bytes);
@@ -113,57 +134,5 @@ impl Connection {
                 self.fail(state, Error::Protocol(text));
             }
         }
-    }
-
-    /// Writes the words of clear-to-send that the other end does not have, by the path that something arrived by last, or by
-    /// the next that is up.
-    pub(super) fn write_grants(&self, state: &mut State) {
-        let now = Instant::now();
-        for at in 0..state.grants.len() {
-            let granted = &state.grants[at];
-            let is_due = match granted.written {
-                None => true,
-                Some((when, path, epoch)) => {
-                    let is_there =
-                        state.paths[path].epoch == Some(epoch) && state.paths[path].link.is_up();
-                    let is_late = now.saturating_duration_since(when) >= REWRITE_INTERVAL;
-                    (!is_there || is_late) && state.arrivals.is_untouched(granted.grant.message)
-                }
-            };
-            if is_due && !self.write_grant(state, at, now) {
-                return;
-            }
-        }
-    }
-
-    /// Whether a path took it.
-    fn write_grant(&self, state: &mut State, at: usize, now: Instant) -> bool {
-        let can = |number: &usize| match &state.paths[*number].link {
-            PathState::Up(up) => up.in_flight < SENDS / 2,
-            _ => false,
-        };
-        let hot = state.hot;
-        let Some(number) = (hot..MAX_PATHS).chain(0..hot).find(can) else { return false };
-        let State { grants, paths, table, .. } = state;
-        let path = &mut paths[number];
-        let (PathState::Up(Up { pair, table: there, in_flight, .. }), Some(epoch)) =
-            (&mut path.link, path.epoch)
-        else {
-            return false;
-        };
-        let tag = Tag { kind: Kind::Grant, path: number, epoch }.number();
-        let written =
-            table.put(&grants[at].grant, self.port(number), *there).and_then(|(from, to)| {
-                // SAFETY: the table is there for as long as the queue pairs, and its word stays until its message is done.
-                unsafe { pair.write(tag, from, to, None, true) }
-            });
-        match written {
-            Ok(()) => {
-                *in_flight += 1;
-                grants[at].written = Some((now, number, epoch));
-            }
-            Err(error) => self.lose(state, number, &error.to_string()),
-        }
-        true
     }
 }

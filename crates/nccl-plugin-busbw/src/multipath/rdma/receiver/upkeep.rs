@@ -8,14 +8,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use busbw_multipath::{CONNECTION_TIMEOUT, Error, frame::Hello};
+use busbw_multipath::{CONNECTION_TIMEOUT, Error, Settled, frame::Hello};
 
 use super::{
     super::{
         exchange::{self, End, Talk, Word},
         queue_pairs::{Kind, Made, RECEIVES, Tag},
     },
-    Connection, PathState, State, Up,
+    Connection, Path, PathState, State, Up,
 };
 use crate::{
     log,
@@ -107,7 +107,8 @@ impl Connection {
         let port = &self.ports[at];
         let Some(epoch) = state.paths[number].epoch else { return };
         let tag = Tag { kind: Kind::Arrival, path: number, epoch }.number();
-        let made = Made::new(&state.queues[at]).map_err(|error| error.to_string());
+        let made =
+            Made::new(&state.queues[at], end.is_reliable).map_err(|error| error.to_string());
         let answered = made.and_then(|made| {
             let ours = made.end(port, at, state.table.remote(at));
             let mut pair = made.connect(port, end)?;
@@ -117,7 +118,8 @@ impl Connection {
         });
         match answered {
             Ok(pair) => {
-                let up = Up { talk, pair, table: end.memory, in_flight: 0 };
+                let End { memory: table, is_reliable, .. } = *end;
+                let up = Up { talk, pair, table, is_reliable, in_flight: 0 };
                 state.paths[number].link = PathState::Answered(up);
             }
             // Its TCP connection ends, which tells the other end.
@@ -171,8 +173,8 @@ impl Connection {
             // It was said before, over another path's addresses, and the path has come back since.
             return;
         }
-        let arrived = if is_it { state.paths[number].arrived } else { 0 };
-        let _ = talk.say(Word::Stopped(arrived));
+        let settled = if is_it { state.paths[number].settled } else { Settled::default() };
+        let _ = talk.say(Word::Stopped(settled));
     }
 }
 
@@ -193,8 +195,11 @@ impl Acceptor for Connection {
             epoch if state.paths[number].epoch.is_none_or(|there| there < epoch) => {
                 self.take_down(state, number);
                 let path = &mut state.paths[number];
-                (path.epoch, path.arrived, path.is_flushed) = (Some(epoch), 0, false);
-                path.link = PathState::Accepted(Talk::new(socket));
+                *path = Path {
+                    link: PathState::Accepted(Talk::new(socket)),
+                    epoch: Some(epoch),
+                    ..Path::default()
+                };
             }
             _ => {}
         }
@@ -209,10 +214,11 @@ impl Managed for Connection {
             return false;
         }
         self.progress(state);
-        let is_changing = |path: &super::Path| {
+        let is_changing = |path: &Path| {
             matches!(path.link, PathState::Accepted(_) | PathState::Answered(_))
         };
         state.arrivals.is_waiting()
+            || state.paths.iter().any(|path| path.owes)
             || !state.stops.is_empty()
             || state.paths.iter().any(is_changing)
     }

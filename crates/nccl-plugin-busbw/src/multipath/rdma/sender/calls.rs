@@ -5,7 +5,10 @@ use std::{ops::Range, sync::Arc};
 
 use nccl_plugin_abi::Status;
 
-use super::{super::memory::Outgoing, Connection};
+use super::{
+    super::{CHUNK, arrival::MOST_CHUNKS, memory::Outgoing},
+    Connection,
+};
 use crate::{
     multipath::pending::Comes,
     network::{Failure, Memory, REQUESTS, Request, Result},
@@ -40,6 +43,12 @@ impl crate::network::Sender for Sending {
                 let text = format!(
                     "a message of {bytes} bytes has a receive of {}: the two sides disagree",
                     grant.bytes
+                );
+                return Err(Failure::new(Status::INVALID_USAGE, text));
+            }
+            if !connection.is_reliable && bytes as u64 > MOST_CHUNKS * u64::from(CHUNK) {
+                let text = format!(
+                    "a message of {bytes} bytes is longer than UC queue pairs take: unset BUSBW_NET_CONNECTION"
                 );
                 return Err(Failure::new(Status::INVALID_USAGE, text));
             }

@@ -44,7 +44,11 @@ impl Connection {
             bytes: counts.bytes,
             timed_bytes: counts.timed.0,
             timed_us: counts.timed.1 / 1000,
-            rtt_us: None,
+            // Of an unreliable one.
+            rtt_us: of
+                .core
+                .round_trip(number)
+                .and_then(|time| u32::try_from(time.as_micros()).ok()),
             min_rtt_us: None,
             segments: 0,
             retransmitted: 0,

@@ -3,7 +3,7 @@
 
 use std::{mem, time::Duration};
 
-use busbw_multipath::{End, Loss, Request, Time};
+use busbw_multipath::{End, Loss, Request, Time, frame::Header};
 use busbw_verbs::{Ended, VerbsError};
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
         arrival,
         queue_pairs::{Kind, SENDS, Tag},
     },
-    Connection, PathState, State, Up,
+    Connection, Path, PathState, State, Up,
 };
 
 /// Between two looks at sockets, ports and what is late.
@@ -43,6 +43,9 @@ impl Connection {
             told.drain(..).for_each(|ended| self.completed(state, &ended, now));
         }
         state.told = told;
+        if !self.is_reliable {
+            self.read_acknowledgements(state);
+        }
     }
 
     fn completed(&self, state: &mut State, ended: &Ended, now: Time) {
@@ -66,8 +69,14 @@ impl Connection {
             }
             PathState::Up(up) if is_chunk => {
                 up.in_flight -= 1;
-                path.acknowledged += 1;
-                self.acknowledge(state, tag.path, 1, now);
+                if self.is_reliable {
+                    path.acknowledged += 1;
+                    self.acknowledge(state, tag.path, 1, now);
+                }
+            }
+            // It was sent, no more.
+            PathState::Proving { up, .. } | PathState::Up(up) if !self.is_reliable => {
+                up.is_pinged = false;
             }
             PathState::Proving { .. } | PathState::Up(_) if tag.kind == Kind::Ping => {
                 self.pinged(state, tag.path, now);
@@ -88,6 +97,16 @@ impl Connection {
 
     /// Hands chunks to the paths that may have more in flight, one to each in turn.
     pub(super) fn move_out(&self, state: &mut State) {
+        if !self.is_reliable {
+            let has_room = |path: &Path| {
+                matches!(&path.link, PathState::Up(up) if up.in_flight < SENDS / 2)
+            };
+            while let State { core, paths, .. } = &*state
+                && let Some(path) = core.choose_among(self.now(), |path| has_room(&paths[path]))
+                && self.next_chunk(state, path)
+            {}
+            return;
+        }
         while state.core.work().0 {
             let paths = 0..state.paths.len();
             if !paths.fold(false, |any, path| self.next_chunk(state, path) | any) {
@@ -105,13 +124,20 @@ impl Connection {
             return false;
         }
         let now = self.now();
+        let place = core.next_number(number);
         core.next(number, now, chunks);
         let any = !chunks.is_empty();
         let tag = Tag { kind: Kind::Chunk, path: number, epoch: path.epoch }.number();
         let mut outcome = Ok(());
         for chunk in chunks.drain(..) {
             let (from, to) = chunk.memory.ends(self.port(number), up.other_port);
-            let word = arrival::word(chunk.header.message, chunk.header.count());
+            let Header { message, .. } = chunk.header;
+            let count = chunk.header.count();
+            let word = match self.is_reliable {
+                true => arrival::word(message, count),
+                // One at a time.
+                false => arrival::numbered(message, place, count),
+            };
             up.in_flight += 1;
             outcome = outcome.and_then(|()| {
                 // SAFETY: NCCL's memory, registered with this connection; its request is not done before the write has
@@ -126,19 +152,22 @@ impl Connection {
         any
     }
 
-    /// Writes a few bytes, which say that the path delivers when they complete.
+    /// Writes a few bytes, which say that the path delivers when they complete, or are acknowledged.
     pub(super) fn ping(&self, state: &mut State, number: usize) -> Result<(), VerbsError> {
-        let State { table, paths, .. } = state;
+        let State { core, table, paths, .. } = state;
         let path = &mut paths[number];
         let (PathState::Proving { up, .. } | PathState::Up(up)) = &mut path.link else {
             return Ok(());
         };
-        let Up { pair, ping, is_pinged, .. } = up;
+        let Up { pair, ping, asked, is_pinged, .. } = up;
         if mem::replace(is_pinged, true) {
             return Ok(());
         }
+        *asked = self.now();
+        // Nobody counts it where it is not said what was sent before.
+        let word = (!self.is_reliable).then(|| arrival::ping(core.next_number(number)));
         let tag = Tag { kind: Kind::Ping, path: number, epoch: path.epoch }.number();
         // SAFETY: the table is there for as long as the queue pairs, and nobody writes to this place of it.
-        unsafe { pair.write(tag, table.ping_from(self.port(number)), *ping, None, true) }
+        unsafe { pair.write(tag, table.ping_from(self.port(number)), *ping, word, true) }
     }
 }

@@ -3,12 +3,14 @@
 //!
 //! What a queue pair has sent may reach the receiver's memory long after. Were the same chunk sent over another path meanwhile,
 //! and its message done, the late one would be written into memory that belongs to the receiver's caller again. So the
-//! receiver is asked, over the addresses of all paths at once, to stop its own queue pair and to say how many chunks have
+//! receiver is asked, over the addresses of all paths at once, to stop its own queue pair and to say which chunks have
 //! arrived by it; those are acknowledged, the others go elsewhere.
 
 use std::time::Duration;
 
-use busbw_multipath::{CONNECTION_TIMEOUT, End, Health, Loss, Request, Time, frame::Hello};
+use busbw_multipath::{
+    CONNECTION_TIMEOUT, End, Health, Loss, Request, Settled, Time, frame::Hello,
+};
 
 use super::{
     super::exchange::{Talk, Word},
@@ -92,35 +94,39 @@ impl Connection {
     pub(super) fn hear_stopped(&self, state: &mut State, now: Time) {
         let mut stopped = Vec::new();
         state.stops.retain_mut(|(number, talk)| match talk.hear() {
-            Ok(Some(Word::Stopped(arrived))) => {
-                stopped.push((*number, arrived));
+            Ok(Some(Word::Stopped(settled))) => {
+                stopped.push((*number, settled));
                 false
             }
             Ok(_) => true,
             Err(_) => false,
         });
-        for (number, arrived) in stopped {
-            self.stopped(state, number, arrived, now);
+        for (number, settled) in stopped {
+            self.stopped(state, number, Some(settled), now);
         }
     }
 
     /// The other end's process is gone, and its queue pairs with it: nothing is written any more.
     pub(super) fn nobody_to_stop(&self, state: &mut State, number: usize, now: Time) {
-        let arrived = state.paths[number].acknowledged;
-        self.stopped(state, number, arrived, now);
+        self.stopped(state, number, None, now);
     }
 
-    /// Both ends have stopped a path, by which so many chunks have arrived.
-    fn stopped(&self, state: &mut State, number: usize, arrived: u64, now: Time) {
+    /// Both ends have stopped a path, by which so much has arrived; nothing that is not acknowledged, if that is not known.
+    fn stopped(&self, state: &mut State, number: usize, settled: Option<Settled>, now: Time) {
         let path = &mut state.paths[number];
         let PathState::Stopping { loss, .. } = std::mem::replace(&mut path.link, PathState::Down)
         else {
             return;
         };
         state.stops.retain(|(path, _)| *path != number);
-        let more = arrived.saturating_sub(state.paths[number].acknowledged);
-        let more = u32::try_from(more).unwrap_or(u32::MAX);
-        self.acknowledge(state, number, more, now);
+        match settled {
+            Some(settled) if self.is_reliable => {
+                let more = settled.below.saturating_sub(state.paths[number].acknowledged);
+                self.acknowledge(state, number, u32::try_from(more).unwrap_or(u32::MAX), now);
+            }
+            Some(settled) => self.settle(state, number, &settled, now, now),
+            None => {}
+        }
         let mut actions = Vec::new();
         let State { core, results, .. } = state;
         let done = |request: Request, bytes: usize| results[request] = Some(bytes);

@@ -27,6 +27,8 @@ const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A caller that waits for a word of clear-to-send for so long has the paths pinged: the word may have been lost with one that
 /// only the receiver knows to be gone.
 const WAIT_TIMEOUT: Duration = Duration::from_millis(100);
+/// Between two pings of an unreliable path that has not answered yet.
+const PROVING_INTERVAL: Duration = Duration::from_millis(10);
 /// Between two pings of all paths.
 const PING_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -51,6 +53,12 @@ impl Connection {
                     let why = "its queue pair delivers nothing, although its handshake does";
                     self.not_up(state, number, why, now);
                 }
+                // The first ping may be lost.
+                PathState::Proving { up, .. }
+                    if !self.is_reliable && now.since(up.asked) >= PROVING_INTERVAL =>
+                {
+                    self.ping_or_lose(state, number, now);
+                }
                 _ => {}
             }
         }
@@ -63,6 +71,9 @@ impl Connection {
             }
         }
         let mut actions = Vec::new();
+        if !self.is_reliable {
+            state.core.check_settled(now, &mut actions);
+        }
         state.core.check_late(now, &mut actions);
         state.actions.extend(actions);
     }
@@ -119,6 +130,7 @@ impl Connection {
                     pair,
                     other_port: end.port.into(),
                     ping: Table::ping(end.memory),
+                    asked: now,
                     is_pinged: false,
                     in_flight: 0,
                 };
@@ -132,8 +144,14 @@ impl Connection {
         }
     }
 
-    /// A ping has arrived: the path delivers.
+    /// A ping of a reliable path has completed.
     pub(super) fn pinged(&self, state: &mut State, number: usize, now: Time) {
+        self.proven(state, number, now);
+        self.acknowledge(state, number, 0, now);
+    }
+
+    /// A ping has arrived: the path delivers.
+    pub(super) fn proven(&self, state: &mut State, number: usize, now: Time) {
         let path = &mut state.paths[number];
         let link = std::mem::replace(&mut path.link, PathState::Down);
         let (PathState::Proving { mut up, .. } | PathState::Up(mut up)) = link else {
@@ -146,7 +164,6 @@ impl Connection {
         // Nothing where it was up before.
         state.core.connected(number, now, &mut actions);
         state.actions.extend(actions);
-        self.acknowledge(state, number, 0, now);
     }
 
     /// A path that was being connected does not come up.
@@ -271,9 +288,10 @@ impl Dialer for Connection {
             }
             let port = connection.port(number);
             let path = &mut state.paths[number];
-            (path.epoch, path.acknowledged) = (hello.epoch, 0);
+            (path.epoch, path.acknowledged, path.newest) = (hello.epoch, 0, None);
             let talk = Talk::new(socket);
-            let made = Made::new(&state.queues[port]).map_err(|error| error.to_string());
+            let made = Made::new(&state.queues[port], connection.is_reliable);
+            let made = made.map_err(|error| error.to_string());
             let offered = made.and_then(|made| {
                 let end = made.end(&connection.ports[port], port, state.table.remote(port));
                 talk.say(Word::Offer(end)).map_err(|error| error.to_string())?;
