@@ -9,7 +9,7 @@
 #   tests/rdma.sh BUSBW --slow    `pairs` among four hosts, of which one has a slow link (tests/rdma/slow.sh); two minutes
 #   tests/rdma.sh BUSBW --network [PAIR]
 #                                 the plugin's rate over four shaped links beside its own over TCP, in turns, and links that break
-#                                 (tests/rdma/paths.sh); RUNS (5) a side, RATE (5) MB/s a link, BREAKS (100). PAIR: the example
+#                                 (tests/rdma/paths.sh); RUNS (5) a side, RATE (5) MB/s a link, BREAKS (100) of each of KINDS ('RC UC'). PAIR: the example
 #                                 `pair` of crates/nccl-plugin-busbw (target/release/examples/pair)
 # Exit codes: 0, 1 a check failed, 5 there is no QEMU or no kernel and neither can be had. What it shows holds for any RDMA
 # device, but no figure: packets go one by one through an emulated processor.
@@ -76,7 +76,7 @@ fi
 if [ "${2:-}" = --network ]; then
   pair=${3:-target/release/examples/pair}
   [ -x "$pair" ] || { echo "no $pair: cargo build --release -p nccl-plugin-busbw --example pair" >&2; exit 2; }
-  sed "s/^RUNS=.*/RUNS=${RUNS:-5} RATE=${RATE:-5} BREAKS=${BREAKS:-100}/" tests/rdma/paths.sh >"$work/script"
+  sed "s/^RUNS=.*/RUNS=${RUNS:-5} RATE=${RATE:-5} BREAKS=${BREAKS:-100} KINDS='${KINDS:-RC UC}'/" tests/rdma/paths.sh >"$work/script"
   echo "# the plugin over four shaped soft-RoCE links and over TCP, in turns; $(nproc) cores, load before: $(cut -d ' ' -f 1-3 /proc/loadavg)"
   code=0
   LINKS=4 LIMIT=${LIMIT:-7200} tests/rdma/vm.sh pair "$work/script" "$pair" | sed 's/^0| //' || code=$?

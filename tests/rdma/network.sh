@@ -30,6 +30,14 @@ both 0 "$name" busbw bw $net -b 128K -e 512K -f 4 -n 20 -W 8
 unset BUSBW_NET_FAULT
 ! first || { rows "$name" 2; says "$name" "broken on purpose|given it up"; ok "$name"; }
 
+name="network: over UC queue pairs, one packet of a thousand lost: every message arrives, data verified"
+export BUSBW_NET_CONNECTION=UC
+for link in d0 d1; do tc qdisc add dev "$link" root netem loss 0.1%; done
+both 0 "$name" busbw bw $net -b 1 -e 256K -f 64 -n 40 -W 8
+for link in d0 d1; do tc qdisc del dev "$link" root; done
+! first || { rows "$name" 4; says "$name" "chunks sent again"; ok "$name"; }
+unset BUSBW_NET_CONNECTION
+
 # broken NAME PATTERN BREAK MEND: a run in which the link of one port is broken, and mended.
 broken() {
   name=$1 pattern=$2
@@ -52,6 +60,10 @@ broken "network: a port goes down in mid-run and comes back; every message arriv
   "path [13] (by rxe1:1 .*was|is) lost.*(port went down|is down)" "ip link set d1 down" "ip link set d1 up"
 broken "network: a link carries nothing for 3 s; every message arrives, data verified" \
   "path [13] (by rxe1:1 .*was|is) lost" "tc qdisc add dev d1 root netem loss 100%" "tc qdisc del dev d1 root"
+export BUSBW_NET_CONNECTION=UC
+broken "network: the same over UC queue pairs" \
+  "path [13] (by rxe1:1 .*was|is) lost" "tc qdisc add dev d1 root netem loss 100%" "tc qdisc del dev d1 root"
+unset BUSBW_NET_CONNECTION
 
 name="network: the other end is killed: this one ends, and says why"
 meet || exit 1

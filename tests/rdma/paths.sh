@@ -1,7 +1,7 @@
 # The plugin over four shaped soft-RoCE links between VM 0 and VM 1: its rate beside its own over TCP, in turns, with all links alike and with
 # one at a quarter; and links that break in mid-transfer. The same in both (vm.sh pair, LINKS=4). Prints figures, not verdicts, but for
 # the last: tests/rdma.sh --network. The first line is replaced.
-RUNS=5 RATE=5 BREAKS=100
+RUNS=5 RATE=5 BREAKS=100 KINDS='RC UC'
 set -u
 export NCCL_SOCKET_IFNAME=d0,d1,d2,d3 BUSBW_NET_MERGE=1 NCCL_DEBUG=WARN
 port=7000
@@ -45,11 +45,29 @@ for run in $(seq "$RUNS"); do
   for transport in sockets rdma; do one "$transport" 1M,4M 8 "three of $RATE MB/s and one of a quarter, run $run:"; done
 done
 
+# Packets are lost on every link: reliable queue pairs (RC) send all again from the lost one on, unreliable ones (UC) one chunk.
+for loss in 0.1 1; do
+  for link in $links; do
+    tc qdisc replace dev "d$link" root netem loss "$loss%" rate "$(echo "$RATE" | awk '{ print $1 * 8000 }')kbit"
+  done
+  for run in $(seq "$RUNS"); do
+    for kind in RC UC; do
+      export BUSBW_NET_CONNECTION=$kind
+      one rdma 1M 8 "four links of $RATE MB/s, $loss % of the packets lost, $kind, run $run:"
+    done
+  done
+done
+unset BUSBW_NET_CONNECTION
+
 # Each transfer has a link of its own that breaks: it goes down, or carries nothing. Links are not shaped here.
 unset NCCL_IB_TIMEOUT
 for link in $links; do tc qdisc del dev "d$link" root; done
 whole=0
-for run in $(seq "$BREAKS"); do
+run=0
+# As many with queue pairs of each kind.
+for BUSBW_NET_CONNECTION in $KINDS; do for again in $(seq "$BREAKS"); do
+  export BUSBW_NET_CONNECTION
+  run=$((run + 1))
   link=$((run % 4))
   meet || exit 1
   port=$((port + 1))
@@ -84,10 +102,10 @@ for run in $(seq "$BREAKS"); do
     result=$(sed -n 's/^size .*\(messages [0-9]* wrong [0-9]*\).*gap \([0-9.]*\) ms/\1, longest gap \2 ms/p' /tmp/out)
     lost=$(grep -c "was lost" /tmp/out)
     if [ "$code" = 0 ] && echo "$result" | grep -q "wrong 0"; then whole=$((whole + 1)); fi
-    echo "transfer $run, link $link $how: exit $code, $result, paths lost $lost"
+    echo "transfer $run, $BUSBW_NET_CONNECTION, link $link $how: exit $code, $result, paths lost $lost"
     [ "$code" = 0 ] || cat /tmp/out
   fi
-done
-[ "$VM" = 1 ] || echo "complete and verified: $whole of $BREAKS"
+done; done
+[ "$VM" = 1 ] || echo "complete and verified: $whole of $run"
 meet
-[ "$VM" = 1 ] || [ "$whole" = "$BREAKS" ]
+[ "$VM" = 1 ] || [ "$whole" = "$run" ]

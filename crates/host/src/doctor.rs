@@ -4,6 +4,7 @@
 mod addresses;
 mod advice;
 mod cores;
+mod devlink;
 mod driver;
 mod fabric;
 mod fingerprint;
@@ -44,6 +45,7 @@ pub fn check(node: &Node) -> Vec<Finding> {
         plugins::check,
         network::check,
         firmware::check,
+        devlink::check,
         priorities::check,
         verbs::check,
         pcie::check,

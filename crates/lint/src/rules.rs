@@ -5,6 +5,7 @@ mod devices;
 mod exports;
 mod handed_on;
 mod names;
+mod net_plugin;
 mod not_exported;
 mod own_tuner;
 mod pairs;
@@ -50,6 +51,7 @@ pub(super) fn check_settings(document: &Document, options: &Options) -> Vec<Find
         findings.extend(devices::check(&view));
         findings.extend(tuner_files::check(&view, document));
         findings.extend(own_tuner::check(&view));
+        findings.extend(net_plugin::check(&view, options.nccl_version));
     }
     findings
 }

@@ -165,7 +165,7 @@ impl QueuePair {
         self.modify(&mut attributes, mask::STATE)
     }
 
-    fn modify(
+    pub(super) fn modify(
         &self,
         attributes: &mut abi::QueuePairAttributes,
         which: i32,

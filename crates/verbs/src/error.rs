@@ -43,11 +43,15 @@ pub enum VerbsError {
         advice: &'static str,
     },
     /// The library lacks a function.
-    #[error("libibverbs has no {0}: it is too old (rdma-core 17 has it)")]
+    #[error("{library} has no {0}: it is too old (rdma-core 17 has it)", library = library_of(.0))]
     Absent(&'static str),
     /// A request that cannot be made.
     #[error("a bug of busbw: {0}")]
     Misuse(&'static str),
+}
+
+fn library_of(function: &str) -> &'static str {
+    if function.starts_with("rdma") { "librdmacm" } else { "libibverbs" }
 }
 
 /// A refusal, with advice where the cause is known.
@@ -56,6 +60,12 @@ pub(super) fn refused(call: &'static str, on: &str, error: &io::Error) -> VerbsE
         ("ibv_reg_mr" | "ibv_reg_mr_iova2", Some(12)) => {
             "; memory cannot be locked: raise memlock (ulimit -l unlimited, `--ulimit memlock=-1` for containers, \
              LimitMEMLOCK=infinity for services), or measure smaller sizes with -e"
+        }
+        ("rdma_bind_addr" | "rdma_resolve_addr", Some(19 | 99)) => {
+            "; no RDMA device has this address: it belongs to another interface (rdma link)"
+        }
+        ("rdma_resolve_addr" | "rdma_resolve_route", Some(101 | 113)) => {
+            "; the other end's address is not reached from this one"
         }
         ("ibv_create_qp", Some(22)) => {
             "; the device takes no such queue pair: fewer requests (--tx-depth, --rx-depth) or no --inline_size may do"

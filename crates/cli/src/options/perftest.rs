@@ -118,7 +118,7 @@ struct PerftestArguments {
 }
 
 /// Its letters for options of [`RdmaArguments`], by their identifiers.
-const LETTERS: [(&str, char); 14] = [
+const LETTERS: [(&str, char); 15] = [
     ("connection", 'c'),
     ("ib_dev", 'd'),
     ("ib_port", 'i'),
@@ -129,6 +129,7 @@ const LETTERS: [(&str, char); 14] = [
     ("qp", 'q'),
     ("cq_mod", 'Q'),
     ("rx_depth", 'r'),
+    ("rdma_cm", 'R'),
     ("sl", 'S'),
     ("tx_depth", 't'),
     ("qp_timeout", 'u'),

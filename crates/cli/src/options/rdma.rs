@@ -102,6 +102,10 @@ pub struct RdmaArguments {
     /// RDMA reads of a queue pair that are open at once [default: the device's most, up to 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = HEADING, hide_short_help = true)]
     pub outs: Option<u8>,
+    /// Connect by the kernel's connection manager (librdmacm) and the ports' IP addresses, RC only [default: the two ends tell each other
+    /// their addresses]
+    #[arg(long = "rdma_cm", visible_alias = "rdma-cm", help_heading = HEADING, hide_short_help = true)]
+    pub rdma_cm: bool,
     /// Traffic class; with RoCE v2 its upper six bits are the DSCP [default: 0]
     #[arg(long, value_name = "N", help_heading = HEADING, hide_short_help = true)]
     pub tclass: Option<u8>,
@@ -139,6 +143,7 @@ impl RdmaArguments {
             ("--cq-mod", self.cq_mod.is_some()),
             ("--post_list", self.post_list.is_some()),
             ("--outs", self.outs.is_some()),
+            ("--rdma_cm", self.rdma_cm),
             ("--tclass", self.tclass.is_some()),
             ("--sl", self.sl.is_some()),
             ("--qp-timeout", self.qp_timeout.is_some()),

@@ -104,6 +104,9 @@ pub struct VerbsOptions {
     /// RDMA reads of one queue pair that are open at once; by default the device's most, up to 16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_reads: Option<u8>,
+    /// Whether the kernel's connection manager connects the queue pairs, and chooses their addresses and routes.
+    #[serde(default)]
+    pub connection_manager: bool,
     /// Traffic class: its upper six bits are RoCE v2's DSCP.
     pub traffic_class: u8,
     /// Service level, 0 to 15.
@@ -141,6 +144,7 @@ impl Default for VerbsOptions {
             port: None,
             gid_index: None,
             open_reads: None,
+            connection_manager: false,
             traffic_class: 0,
             service_level: 0,
             timeout: 14,

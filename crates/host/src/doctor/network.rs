@@ -35,8 +35,7 @@ pub fn check(node: &Node) -> Vec<Finding> {
 fn no_rdma(node: &Node) -> Finding {
     const NAME: &str = "RDMA";
     const CONFIRM: &str = "lspci | grep -i -e mellanox -e infiniband; ibv_devices";
-    // NVIDIA's (Mellanox's) network adapters.
-    let cards = node.pci.iter().filter(|d| d.vendor == 0x15b3 && d.class >> 16 == 0x02).count();
+    let cards = node.pci.iter().filter(|device| device.is_nvidia_adapter()).count();
     if cards > 0 {
         return ABOUT.unknown(
             NAME,

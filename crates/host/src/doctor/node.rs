@@ -6,7 +6,7 @@ use busbw_ffi::{
     search::{self, Candidate, Environment, Kind, Standing},
 };
 
-use crate::machine::{self, Bridging, PciDevice, RdmaDevice, Root};
+use crate::machine::{self, Bridging, Devlink, PciDevice, RdmaDevice, Root};
 use busbw_core::nccl_version::Version;
 
 /// One node at one moment. Tests use recorded ones.
@@ -25,6 +25,8 @@ pub struct Node {
     pub nccl: Vec<Candidate>,
     /// Interfaces of RDMA devices whose drivers say what they do by priority; of this machine alone, since no file has it.
     pub bridging: Vec<(String, Bridging)>,
+    /// NVIDIA's adapters by their PCI addresses, whose driver says more of them; of this machine alone, too.
+    pub devlink: Vec<(String, Devlink)>,
 }
 
 impl Node {
@@ -38,11 +40,11 @@ impl Node {
             }
         }
         let nccl = search::candidates(Kind::Nccl, &environment, root.folder());
-        let bridging = match root == Root::system() {
-            true => bridging(&rdma),
-            false => Vec::new(),
+        let (bridging, devlink) = match root == Root::system() {
+            true => (bridging(&rdma), devlink(&pci)),
+            false => (Vec::new(), Vec::new()),
         };
-        Node { root, environment, driver, pci, rdma, nccl, bridging }
+        Node { root, environment, driver, pci, rdma, nccl, bridging, devlink }
     }
 
     /// What an interface's driver does by priority, where it says so.
@@ -114,5 +116,12 @@ fn bridging(rdma: &[RdmaDevice]) -> Vec<(String, Bridging)> {
     let ethernet = ports.filter(|(_, port)| port.ethernet);
     let names = ethernet.filter_map(|(device, port)| device.interfaces_of(port).first().copied());
     let asked = names.filter_map(|name| Some((name.to_owned(), machine::bridging(name)?)));
+    asked.collect()
+}
+
+fn devlink(pci: &[PciDevice]) -> Vec<(String, Devlink)> {
+    let adapters = pci.iter().filter(|device| device.is_nvidia_adapter());
+    let asked =
+        adapters.filter_map(|one| Some((one.address.clone(), machine::devlink(&one.address)?)));
     asked.collect()
 }

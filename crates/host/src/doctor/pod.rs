@@ -14,8 +14,16 @@ pub fn lacking(root: Root, environment: Environment, gpus: usize) -> Vec<String>
     // The bus shows the node's GPUs, not the pod's.
     let (pci, rdma) = (Vec::new(), machine::rdma(&root));
     let driver = Err("it is not asked".to_owned());
-    let node =
-        Node { root, environment, driver, pci, rdma, nccl: Vec::new(), bridging: Vec::new() };
+    let node = Node {
+        root,
+        environment,
+        driver,
+        pci,
+        rdma,
+        nccl: Vec::new(),
+        bridging: Vec::new(),
+        devlink: Vec::new(),
+    };
     let mut found = verbs::check(&node);
     found.extend([memory::locked(&node), memory::shared(&node, gpus)]);
     let wrong = found.iter().filter(|finding| finding.severity.is_wrong());

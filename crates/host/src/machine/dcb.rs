@@ -2,15 +2,9 @@
 //! the priorities of DSCPs.
 //! Nothing is set, and switches are not asked. Format: Linux, include/uapi/linux/dcbnl.h; net/dcb/dcbnl.c, dcb_doit.
 
-use std::{sync::mpsc, thread, time::Duration};
+use rustix::io::{self, Errno};
 
-use rustix::{
-    io::{self, Errno},
-    net::{
-        AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink::SocketAddrNetlink,
-        recv, sendto, socket_with,
-    },
-};
+use super::netlink::{self, Attributes};
 
 /// What an interface's driver does by priority.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,13 +17,6 @@ pub struct Bridging {
 
 /// RTM_GETDCB (include/uapi/linux/rtnetlink.h); the answer has the same type.
 const GET_DCB: u16 = 78;
-/// NLMSG_ERROR.
-const ERROR: u16 = 2;
-/// NLM_F_REQUEST.
-const REQUEST: u16 = 1;
-/// Of struct nlmsghdr, and of that with struct dcbmsg.
-const HEADER_BYTES: usize = 16;
-const HEAD_BYTES: usize = HEADER_BYTES + 4;
 /// DCB_CMD_IEEE_GET.
 const IEEE_GET: u8 = 21;
 /// DCB_ATTR_IFNAME, DCB_ATTR_IEEE.
@@ -41,47 +28,17 @@ const APP_TABLE: u16 = 3;
 const APP: u16 = 1;
 /// IEEE_8021QAZ_APP_SEL_DSCP.
 const BY_DSCP: u8 = 5;
-/// The flags NLA_F_NESTED and NLA_F_NET_BYTEORDER of an attribute's type.
-const FLAGS: u16 = 0xc000;
-/// A driver may ask its adapter's firmware, and a sick one does not answer.
-const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Asks the kernel. `None` where the driver has no such settings or does not answer, or there is no such interface or no netlink.
 pub fn bridging(interface: &str) -> Option<Bridging> {
-    let (told, said) = mpsc::channel();
     let interface = interface.to_owned();
-    // The kernel answers within sendto(), for which there is no timeout: a thread that is stuck there is left behind.
-    let ask = move || told.send(asked(&interface));
-    thread::Builder::new().name("busbw-dcb".to_owned()).spawn(ask).ok()?;
-    answer(&said.recv_timeout(TIMEOUT).ok()?.ok()?).ok()
+    netlink::in_time(move || answer(&asked(&interface)?))
 }
 
 fn asked(interface: &str) -> io::Result<Vec<u8>> {
-    // Without a protocol it is NETLINK_ROUTE.
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    sendto(&socket, &request(interface), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-    let mut bytes = vec![0; 1 << 16];
-    let (length, _) = recv(&socket, bytes.as_mut_slice(), RecvFlags::empty())?;
-    bytes.truncate(length);
-    Ok(bytes)
-}
-
-fn request(interface: &str) -> Vec<u8> {
-    let name = interface.as_bytes();
-    let attribute_bytes = 4 + name.len() + 1;
-    let bytes = HEAD_BYTES + attribute_bytes.next_multiple_of(4);
-    let mut message = Vec::with_capacity(bytes);
-    message.extend((bytes as u32).to_ne_bytes());
-    message.extend(GET_DCB.to_ne_bytes());
-    message.extend(REQUEST.to_ne_bytes());
-    // A sequence number and a port, which one question does not need; then the family, the command and two bytes of nothing.
-    message.extend([0; 8]);
-    message.extend([0, IEEE_GET, 0, 0]);
-    message.extend((attribute_bytes as u16).to_ne_bytes());
-    message.extend(NAME.to_ne_bytes());
-    message.extend(name);
-    message.resize(bytes, 0);
-    message
+    // The family, the command and two bytes of nothing (struct dcbmsg).
+    let body = [&[0, IEEE_GET, 0, 0][..], &netlink::text(NAME, interface)].concat();
+    netlink::asked(None, &netlink::message(GET_DCB, &body))
 }
 
 /// Reads an answer.
@@ -89,16 +46,8 @@ fn request(interface: &str) -> Vec<u8> {
 /// # Errors
 /// What the kernel says: `OPNOTSUPP` of a driver without DCB, `NODEV`; `BADMSG` of what is no answer.
 fn answer(message: &[u8]) -> io::Result<Bridging> {
-    let header = message.get(..HEADER_BYTES).ok_or(Errno::BADMSG)?;
-    let message_bytes = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
-    let message = message.get(..message_bytes).ok_or(Errno::BADMSG)?;
-    let body = message.get(HEADER_BYTES..).ok_or(Errno::BADMSG)?;
-    match (u16::from_ne_bytes([header[4], header[5]]), body) {
-        (ERROR, [a, b, c, d, ..]) => match i32::from_ne_bytes([*a, *b, *c, *d]) {
-            negative @ -4095..=-1 => Err(Errno::from_raw_os_error(-negative)),
-            _ => Err(Errno::BADMSG),
-        },
-        (GET_DCB, [_, IEEE_GET, _, _, attributes @ ..]) => Ok(of_attributes(attributes)),
+    match netlink::body(message, GET_DCB)? {
+        [_, IEEE_GET, _, _, attributes @ ..] => Ok(of_attributes(attributes)),
         _ => Err(Errno::BADMSG),
     }
 }
@@ -127,41 +76,14 @@ fn of_attributes(attributes: &[u8]) -> Bridging {
     bridging
 }
 
-/// Attributes one after the other (struct nlattr): type and bytes, until one does not fit.
-struct Attributes<'a>(&'a [u8]);
-
-impl<'a> Iterator for Attributes<'a> {
-    type Item = (u16, &'a [u8]);
-
-    fn next(&mut self) -> Option<(u16, &'a [u8])> {
-        let [a, b, c, d, ..] = *self.0 else { return None };
-        let length = usize::from(u16::from_ne_bytes([a, b]));
-        let bytes = self.0.get(4..length)?;
-        self.0 = &self.0[length.next_multiple_of(4).min(self.0.len())..];
-        Some((u16::from_ne_bytes([c, d]) & !FLAGS, bytes))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
 
-    fn attribute(kind: u16, bytes: &[u8]) -> Vec<u8> {
-        let mut all = ((4 + bytes.len()) as u16).to_ne_bytes().to_vec();
-        all.extend(kind.to_ne_bytes());
-        all.extend(bytes);
-        all.resize(all.len().next_multiple_of(4), 0);
-        all
-    }
-
-    fn message(kind: u16, body: &[u8]) -> Vec<u8> {
-        let mut all = ((HEADER_BYTES + body.len()) as u32).to_ne_bytes().to_vec();
-        all.extend(kind.to_ne_bytes());
-        all.extend([0; 10]);
-        all.extend(body);
-        all
-    }
+    use super::{
+        super::netlink::{ERROR, attribute, message},
+        *,
+    };
 
     /// As dcbnl_ieee_fill writes it: the interface's name, then ETS, PFC and the table.
     fn of_a_driver(enabled: u8, table: &[(u8, u8, u16)]) -> Vec<u8> {

@@ -41,6 +41,13 @@ pub struct PciDevice {
     pub relaxed_ordering: Option<bool>,
 }
 
+impl PciDevice {
+    /// Whether it is a network adapter of NVIDIA's (Mellanox's).
+    pub fn is_nvidia_adapter(&self) -> bool {
+        self.vendor == 0x15b3 && self.class >> 16 == 0x02
+    }
+}
+
 /// Access Control Services of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Access {

@@ -157,7 +157,8 @@ impl<M: Source> Path<M> {
     /// Whether the last that happened on an unreliable path was a retransmission timeout, after which another one may have the
     /// same chunk as well.
     pub(super) fn is_silent(&self) -> bool {
-        !self.capabilities.is_placed && self.window.as_ref().is_some_and(|window| window.timeouts > 0)
+        !self.capabilities.is_placed
+            && self.window.as_ref().is_some_and(|window| window.timeouts > 0)
     }
 
     pub(super) fn up(&mut self) -> Option<&mut Up<M>> {

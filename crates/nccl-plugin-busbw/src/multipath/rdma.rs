@@ -52,8 +52,8 @@ use crate::{
 
 /// Which queue pairs are the paths: RC or UC, as perftest's `--connection` calls them.
 const CONNECTION: &str = "BUSBW_NET_CONNECTION";
-/// Ports of a connection at most, as NCCL has it for the ports that it merges (NCCL_IB_MAX_DEVS_PER_NIC).
-pub(super) const MAX_PORTS: usize = 4;
+/// Ports of a connection at most, as NCCL has it for the ports that it merges (NCCL_NET_MAX_DEVS_PER_NIC: 4, and 8 from NCCL 2.30 on).
+pub(super) const MAX_PORTS: usize = 8;
 /// Paths of a connection at least: a switch spreads them over its links by their ports of UDP, one for each queue pair.
 const PATHS: usize = 4;
 /// Bytes of a chunk.

@@ -3,6 +3,7 @@
 
 mod buffers;
 mod channel;
+mod connection_manager;
 mod exchange;
 mod factory;
 mod foreign_traffic;
@@ -27,7 +28,8 @@ use busbw_job::world::World;
 use busbw_verbs::Device;
 
 use self::{
-    buffers::Buffers, gpu::OwnGpu, no_collectives::NoCollectives, pair::Pair, port::OpenPort,
+    buffers::Buffers, connection_manager::Connected, gpu::OwnGpu, no_collectives::NoCollectives,
+    pair::Pair, port::OpenPort,
 };
 use super::{Backend, Channel, Prepared, Reason, RunError};
 
@@ -48,6 +50,8 @@ pub struct Verbs<'p> {
     /// Largest payload of a packet, in bytes.
     mtu: u32,
     facts: Option<VerbsFacts>,
+    /// What the connection manager has connected.
+    _connected: Option<Connected>,
     /// Polls without a yield.
     polls: u32,
     /// Whether the supervisor has aborted the run.

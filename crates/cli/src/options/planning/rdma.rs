@@ -27,6 +27,7 @@ pub(super) fn options(a: &RdmaArguments, is_on_gpus: bool) -> Result<VerbsOption
         port: a.ib_port,
         gid_index: a.gid_index,
         open_reads: a.outs,
+        connection_manager: a.rdma_cm,
         traffic_class: a.tclass.unwrap_or(default.traffic_class),
         service_level: a.sl.unwrap_or(default.service_level),
         timeout: a.qp_timeout.unwrap_or(default.timeout),
@@ -47,6 +48,17 @@ pub(super) fn options(a: &RdmaArguments, is_on_gpus: bool) -> Result<VerbsOption
             verb.name(),
             kinds.join(" or ")
         )));
+    }
+    if options.connection_manager && connection != Connection::Rc {
+        return Err(BadOption::new(format!(
+            "--rdma_cm connects reliable queue pairs: leave it out, or --connection {}",
+            connection.name()
+        )));
+    }
+    if options.connection_manager && options.gid_index.is_some() {
+        return Err(BadOption::new(
+            "--rdma_cm and --gid-index do not go together: the connection manager chooses by IP address",
+        ));
     }
     if options.listed > options.send_depth {
         return Err(BadOption::new(format!(
@@ -91,6 +103,12 @@ mod tests {
         assert_eq!(why, "--connection UC has no read: that goes over RC");
         let list = RdmaArguments { tx_depth: Some(8), post_list: Some(9), ..none.clone() };
         assert!(options(&list, false).unwrap_err().to_string().contains("--tx-depth"));
+        let managed = RdmaArguments { rdma_cm: true, ..none.clone() };
+        assert!(options(&managed, false).unwrap().connection_manager);
+        let datagrams = RdmaArguments { connection: Some(Connection::Uc), ..managed.clone() };
+        assert!(options(&datagrams, false).unwrap_err().to_string().contains("--connection UC"));
+        let chosen = RdmaArguments { gid_index: Some(1), ..managed };
+        assert!(options(&chosen, false).unwrap_err().to_string().contains("--gid-index"));
         let gpu = RdmaArguments { use_cuda: Some(GpuChoice::Number(3)), ..none.clone() };
         assert_eq!(options(&gpu, true).unwrap().gpu, Some(3));
         let copied = RdmaArguments { inline_size: Some(64), ..gpu };

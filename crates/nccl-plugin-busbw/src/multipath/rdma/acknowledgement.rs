@@ -43,7 +43,8 @@ impl Acknowledgement {
 /// Differs where any word does, nearly certainly; and from what an empty table has.
 fn sum(words: [u64; 4]) -> u64 {
     // A prime near 2^64 divided by the golden ratio, as in Fibonacci hashing.
-    let mixed = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c55).rotate_left(29);
+    let mixed =
+        |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c55).rotate_left(29);
     words.into_iter().fold(1, mixed)
 }
 

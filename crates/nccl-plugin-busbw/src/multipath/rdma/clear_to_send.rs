@@ -39,9 +39,10 @@ impl Grant {
         word[..8].copy_from_slice(&self.mark().to_le_bytes());
         word[8..16].copy_from_slice(&self.address.to_le_bytes());
         word[16..24].copy_from_slice(&self.bytes.to_le_bytes());
-        for (place, key) in word[24..40].chunks_exact_mut(4).zip(self.keys) {
+        for (place, key) in word[24..56].chunks_exact_mut(4).zip(self.keys) {
             place.copy_from_slice(&key.to_le_bytes());
         }
+        const { assert!(24 + 4 * MAX_PORTS <= 56) };
         // Last, so that whoever finds both has what is between.
         word[56..].copy_from_slice(&(!self.mark()).to_le_bytes());
         word

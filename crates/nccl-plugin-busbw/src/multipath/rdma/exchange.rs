@@ -208,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ends_come_back(number: u32, sequence: u32, gid: Option<[u8; 16]>, lid: u16, mtu in 8u32..=12, is_ethernet: bool, is_reliable: bool, port in 0u8..4, address: u64, key: u32) {
+        fn ends_come_back(number: u32, sequence: u32, gid: Option<[u8; 16]>, lid: u16, mtu in 8u32..=12, is_ethernet: bool, is_reliable: bool, port in 0u8..8, address: u64, key: u32) {
             let endpoint = Endpoint { number, sequence, address: Address { gid, lid } };
             let end = End { endpoint, mtu: 1 << mtu, is_ethernet, is_reliable, port, memory: RemoteMemory { address, key } };
             for word in [Word::Offer(end), Word::Answer(end)] {
@@ -234,7 +234,12 @@ mod tests {
         other.set_nonblocking(true).unwrap();
         let (says, mut hears) = (Talk::new(one.into()), Talk::new(other.into()));
         assert_eq!(hears.hear(), Ok(None));
-        let words = [Word::Ready, Word::Fin, Word::Stop(7), Word::Stopped(Settled { below: 1 << 40, arrived: 5 })];
+        let words = [
+            Word::Ready,
+            Word::Fin,
+            Word::Stop(7),
+            Word::Stopped(Settled { below: 1 << 40, arrived: 5 }),
+        ];
         for word in words {
             says.say(word).unwrap();
         }

@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn parts_move_both_ends() {
-        let grant = Grant { message: 3, address: 5000, bytes: 100, keys: [1, 2, 3, 4] };
-        let all = Outgoing::new(1000, 100, [9, 8, 7, 6], &grant);
+        let grant = Grant { message: 3, address: 5000, bytes: 100, keys: [1, 2, 3, 4, 0, 0, 0, 0] };
+        let all = Outgoing::new(1000, 100, [9, 8, 7, 6, 0, 0, 0, 0], &grant);
         let part = all.part(40, 10);
         let (place, remote) = part.ends(1, 2);
         assert_eq!(place, Place { address: 1040, bytes: 10, key: 8 });

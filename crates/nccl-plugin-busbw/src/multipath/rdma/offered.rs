@@ -20,6 +20,8 @@ use crate::{
     network::{Failure, Result},
 };
 
+/// Ports of a device that BUSBW_NET_MERGE=1 makes.
+const MERGED: usize = 4;
 /// Devices of several others at most, as NCCL has it (MAX_IB_VDEVS of src/transport/net_ib/common.h).
 const MAX_MERGED: usize = 256;
 /// 0: NCCL's own IB transport merges nothing, nor do we.
@@ -52,7 +54,7 @@ impl Offered {
     /// A device for each port, or for four together.
     pub(super) fn new(ports: &[Port], is_merged: bool) -> Offered {
         let kinds = PTR_HOST | device_memory();
-        let each = if is_merged { MAX_PORTS } else { 1 };
+        let each = if is_merged { MERGED } else { 1 };
         let places: Vec<usize> = (0..ports.len()).collect();
         let one = |members: &[usize]| One {
             device: leaked(ports, members, kinds, Vec::new()),
@@ -132,7 +134,7 @@ impl Offered {
             parts.iter().flat_map(|part| all.devices[*part].ports.iter().copied()).collect();
         let is_twice = (1..parts.len()).any(|at| parts[..at].contains(&parts[at]));
         if is_twice || members.len() > MAX_PORTS {
-            return Err(refused("a device has four ports at most, each once"));
+            return Err(refused("a device has eight ports at most, each once"));
         }
         let first = &ports[members[0]];
         if members.iter().any(|at| ports[*at].is_ethernet != first.is_ethernet) {
@@ -243,8 +245,7 @@ mod tests {
         assert_eq!((made.speed, &made.parts[..]), (400_000, &[2, 0][..]));
         assert_eq!(offered.ports_of(9).unwrap(), [1, 3]);
         for (parts, why) in [
-            (&[0, 1, 2, 3, 4][..], "four ports at most"),
-            (&[1, 1], "each once"),
+            (&[1, 1][..], "each once"),
             (&[0, 6], "some InfiniBand"),
             (&[0, 7], "on no PCI bus"),
             (&[0, 8], "not one of the host's ports"),
@@ -253,6 +254,16 @@ mod tests {
             let text = offered.merge(&ports, parts).unwrap_err().text;
             assert!(text.contains(why), "{parts:?}: {text}");
         }
+    }
+
+    #[test]
+    fn eight_ports_are_merged_and_no_more() {
+        let ports: Vec<Port> = (0..9).map(|at| port(&format!("mlx5_{at}"), 200.0, true)).collect();
+        let offered = Offered::new(&ports, false);
+        let all: Vec<usize> = (0..9).collect();
+        assert_eq!(offered.merge(&ports, &all[..8]).unwrap(), 9);
+        let text = offered.merge(&ports, &all).unwrap_err().text;
+        assert!(text.contains("eight ports at most"), "{text}");
     }
 
     #[test]

@@ -102,10 +102,7 @@ pub(super) struct Made {
 impl Made {
     /// # Errors
     /// The device has no room, or no such queue pairs.
-    pub(super) fn new(
-        queue: &Arc<CompletionQueue>,
-        is_reliable: bool,
-    ) -> Result<Made, VerbsError> {
+    pub(super) fn new(queue: &Arc<CompletionQueue>, is_reliable: bool) -> Result<Made, VerbsError> {
         let service = if is_reliable { Service::Reliable } else { Service::Unreliable };
         let sizes = |inline_bytes| Sizes { send: SENDS, receive: RECEIVES, inline_bytes };
         let pair = QueuePair::new(service, sizes(INLINE), [queue, queue])

@@ -118,6 +118,7 @@ pub(in crate::multipath) fn told(path: &NetPath) -> String {
     for (count, what) in [
         (path.retransmitted, "segments retransmitted"),
         (path.doubled, "chunks hedged"),
+        (path.again, "chunks sent again"),
         (path.lost, "times lost"),
     ] {
         if count > 0 {

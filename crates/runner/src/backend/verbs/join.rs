@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
@@ -17,11 +18,13 @@ use busbw_verbs::{Address, Device, Endpoint, Link, RemoteMemory, VerbsError};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Buffers, OpenPort, OwnGpu, Pair, Verbs, Wanted, foreign_traffic,
+    Buffers, OpenPort, OwnGpu, Pair, Verbs, Wanted,
+    connection_manager::Listening,
+    foreign_traffic,
     pair::Remote,
     wait::{OWN_CORE_POLLS, SHARED_CORE_POLLS},
 };
-use crate::backend::{BackendError, RunError};
+use crate::backend::{BackendError, RunError, patience::Patience};
 
 /// How long ranks wait for each other's addresses, without `-T`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -43,6 +46,15 @@ struct Hello {
     polled: (u64, u32),
     /// Numbers of the queue pairs for each peer: the one for signals first.
     numbers: BTreeMap<usize, Vec<u32>>,
+    /// Where it listens, if the connection manager connects.
+    listens: Option<SocketAddr>,
+}
+
+impl Hello {
+    fn memory(&self) -> Remote {
+        let memory = |(address, key)| RemoteMemory { address, key };
+        Remote { send: memory(self.send), recv: memory(self.recv), polled: memory(self.polled) }
+    }
 }
 
 /// Opens the device and connects to the peers.
@@ -83,6 +95,8 @@ pub(super) fn join<'p>(
         let made = pair(device, &buffers, options, (peer, notifies), inline);
         pairs.insert(peer, made.map_err(wrong)?);
     }
+    let listening = options.connection_manager.then(|| Listening::at(&own.choice)).transpose();
+    let listening = listening.map_err(|(exit, why)| refused(exit, why))?;
     let place = |memory: RemoteMemory| (memory.address, memory.key);
     let hello = Hello {
         gid: address.gid,
@@ -94,6 +108,7 @@ pub(super) fn join<'p>(
         send: place(buffers.send.remote()),
         recv: place(buffers.recv.remote()),
         polled: place(buffers.polled()),
+        listens: listening.as_ref().map(|listening| listening.at),
         numbers: pairs.iter().map(|(peer, pair)| (*peer, numbers(pair))).collect(),
     };
     let said = serde_json::to_vec(&hello).unwrap_or_default();
@@ -103,6 +118,7 @@ pub(super) fn join<'p>(
         all.iter().map(|said| serde_json::from_slice(said).ok()).collect();
     let beside = all.iter().flatten().filter(|other| other.host == here).count();
     let mut mtu = hello.mtu;
+    let mut links = BTreeMap::new();
     for (peer, pair) in &mut pairs {
         let theirs = all.get(*peer).and_then(Option::as_ref);
         let garbled = || refused(Exit::Internal, format!("rank {peer} sent no addresses"));
@@ -112,15 +128,29 @@ pub(super) fn join<'p>(
         }
         let smaller = hello.mtu.min(theirs.mtu);
         mtu = mtu.min(smaller);
-        connect(pair, &own.link(smaller), me, theirs).map_err(|error| {
+        let link = own.link(smaller);
+        pair.remote = theirs.memory();
+        if listening.is_some() {
+            let there = theirs.listens.ok_or_else(garbled)?;
+            links.insert(*peer, (link, there));
+            continue;
+        }
+        connect(pair, &link, me, theirs).map_err(|error| {
             let (own, other) = (&hello.name, &theirs.name);
             refused(Exit::Library, format!("{own} cannot be connected with {other}: {error}"))
         })?;
     }
+    let patience = Patience::new(&*stopped, Some(until));
+    let connected = listening.map(|listening| listening.connect(me, &mut pairs, &links, patience));
+    let connected = connected.transpose()?;
+    let most = port.largest_message as usize;
+    let own = match &connected {
+        Some(connected) => own.with_address(connected.gid_index, wanted, world.local()),
+        None => own,
+    };
     let inline_bytes = pairs.values().next().map_or(0, Pair::inline_bytes);
     let on_gpu = gpu.as_ref().zip(buffers.exports()).map(|(gpu, exports)| gpu.facts(exports));
     let facts = Some(VerbsFacts { gpu: on_gpu, ..own.facts(me, mtu, inline_bytes, ordering) });
-    let most = port.largest_message as usize;
     let OpenPort { device, options, .. } = own;
     let has_own_core = beside < machine::usable_cores().len();
     let polls = if has_own_core { OWN_CORE_POLLS } else { SHARED_CORE_POLLS };
@@ -134,6 +164,7 @@ pub(super) fn join<'p>(
         most,
         mtu,
         facts,
+        _connected: connected,
         polls,
         stopped,
     })
@@ -189,11 +220,5 @@ fn connect(pair: &mut Pair, link: &Link, me: usize, theirs: &Hello) -> Result<()
     for (place, way) in pair.ways.iter_mut().enumerate() {
         way.pair.connect(link, sequence(me, peer, place + 1), &end(place + 1)?)?;
     }
-    let memory = |(address, key)| RemoteMemory { address, key };
-    pair.remote = Remote {
-        send: memory(theirs.send),
-        recv: memory(theirs.recv),
-        polled: memory(theirs.polled),
-    };
     Ok(())
 }

@@ -113,6 +113,22 @@ impl Pair {
         })
     }
 
+    /// The queue pair of this number: 0 is that of signals, and those of messages follow.
+    pub(super) fn queue_pair(&self, number: usize) -> &QueuePair {
+        match number {
+            0 => &self.signals.pair,
+            way => &self.ways[way - 1].pair,
+        }
+    }
+
+    /// As [`Pair::queue_pair`].
+    pub(super) fn queue_pair_mut(&mut self, number: usize) -> &mut QueuePair {
+        match number {
+            0 => &mut self.signals.pair,
+            way => &mut self.ways[way - 1].pair,
+        }
+    }
+
     /// Bytes up to which a message is copied when it is posted.
     pub(super) fn inline_bytes(&self) -> u32 {
         self.ways.first().map_or(0, |way| way.pair.sizes().inline_bytes)

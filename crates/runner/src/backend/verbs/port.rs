@@ -73,6 +73,20 @@ impl OpenPort {
         Ok(OpenPort { device, choice, port, address, options, number, candidates })
     }
 
+    /// The same port with the address that the connection manager has chosen.
+    pub(super) fn with_address(self, gid_index: u8, wanted: &Wanted, local: usize) -> OpenPort {
+        let options = VerbsOptions { gid_index: Some(gid_index), ..self.options };
+        let is_other = u32::from(gid_index) != self.choice.gid_index;
+        let chosen = is_other.then(|| choose(wanted, &options, local).ok()).flatten();
+        match chosen {
+            Some((choice, _)) if choice.name() == self.choice.name() => {
+                let why = "the connection manager chose its address".to_owned();
+                OpenPort { choice: Choice { why, ..choice }, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// The devices that the host's ranks take in turn.
     pub(super) fn ports(&self) -> Vec<&str> {
         self.candidates.iter().map(|port| port.device.as_str()).collect()
@@ -173,6 +187,7 @@ impl OpenPort {
             numa: choice.numa,
             interface: choice.interface.clone(),
             inline_bytes,
+            rdma_cm: options.connection_manager,
             relaxed_ordering: ordering == PcieOrdering::Relaxed,
             gpu: None,
             why: choice.why.clone(),

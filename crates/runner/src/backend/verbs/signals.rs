@@ -43,7 +43,7 @@ impl Signal {
 
 /// One end.
 pub(super) struct Signals {
-    pair: QueuePair,
+    pub(super) pair: QueuePair,
     sent: Arc<CompletionQueue>,
     came: Arc<CompletionQueue>,
     memory: usize,
@@ -73,6 +73,11 @@ impl Signals {
         other: &Endpoint,
     ) -> Result<(), VerbsError> {
         self.pair.connect(link, sequence, other)?;
+        self.post_receives()
+    }
+
+    /// Posts its receives; once.
+    pub(super) fn post_receives(&mut self) -> Result<(), VerbsError> {
         self.pair.post_receives(self.memory, 0, &(0..0), POSTED)
     }
 

@@ -73,7 +73,13 @@ impl crate::network::Receiver for Receiving {
         }
         let message = state.arrivals.post(request);
         let grant = Grant { message, address: data.addr() as u64, bytes: bytes as u64, keys };
-        state.grants.push(Granted { grant, request, address: data.addr(), written: None, writes: 0 });
+        state.grants.push(Granted {
+            grant,
+            request,
+            address: data.addr(),
+            written: None,
+            writes: 0,
+        });
         connection.write_grants(state);
         connection.watch();
         self.free.pop();

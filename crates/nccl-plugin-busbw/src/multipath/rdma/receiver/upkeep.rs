@@ -107,8 +107,7 @@ impl Connection {
         let port = &self.ports[at];
         let Some(epoch) = state.paths[number].epoch else { return };
         let tag = Tag { kind: Kind::Arrival, path: number, epoch }.number();
-        let made =
-            Made::new(&state.queues[at], end.is_reliable).map_err(|error| error.to_string());
+        let made = Made::new(&state.queues[at], end.is_reliable).map_err(|error| error.to_string());
         let answered = made.and_then(|made| {
             let ours = made.end(port, at, state.table.remote(at));
             let mut pair = made.connect(port, end)?;
@@ -214,9 +213,8 @@ impl Managed for Connection {
             return false;
         }
         self.progress(state);
-        let is_changing = |path: &Path| {
-            matches!(path.link, PathState::Accepted(_) | PathState::Answered(_))
-        };
+        let is_changing =
+            |path: &Path| matches!(path.link, PathState::Accepted(_) | PathState::Answered(_));
         state.arrivals.is_waiting()
             || state.paths.iter().any(|path| path.owes)
             || !state.stops.is_empty()

@@ -98,9 +98,8 @@ impl Connection {
     /// Hands chunks to the paths that may have more in flight, one to each in turn.
     pub(super) fn move_out(&self, state: &mut State) {
         if !self.is_reliable {
-            let has_room = |path: &Path| {
-                matches!(&path.link, PathState::Up(up) if up.in_flight < SENDS / 2)
-            };
+            let has_room =
+                |path: &Path| matches!(&path.link, PathState::Up(up) if up.in_flight < SENDS / 2);
             while let State { core, paths, .. } = &*state
                 && let Some(path) = core.choose_among(self.now(), |path| has_room(&paths[path]))
                 && self.next_chunk(state, path)
