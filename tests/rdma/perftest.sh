@@ -90,8 +90,7 @@ for size in ${SIZES:-2 64 1024 4096 65536 1048576}; do
     for kind in ${KINDS:-RC UC UD}; do
       case "$verb $kind" in "read U"* | "write UD") continue ;; esac
       [ "$kind" != UD ] || [ "$size" -le 1024 ] || continue
-      compare "$verb" "$kind" bw "$size"
-      compare "$verb" "$kind" lat "$size"
+      for what in ${WHATS:-bw lat}; do compare "$verb" "$kind" "$what" "$size"; done
     done
   done
 done

@@ -46,8 +46,9 @@ const INITIAL_RTO: Duration = Duration::from_millis(20);
 pub(super) struct Window {
     /// Bytes of a chunk.
     chunk: f64,
-    /// Bytes that may be in flight.
+    /// Bytes that may be in flight, and how few these may be.
     bytes: f64,
+    least_bytes: f64,
     /// Nanoseconds: smoothed, its deviation, and the least; 0 while unknown.
     round_trip: f64,
     deviation: f64,
@@ -72,9 +73,21 @@ pub(super) struct Window {
 impl Window {
     /// Of a path with chunks of so many bytes.
     pub(super) fn new(chunk: u32) -> Window {
+        Window::no_less_than(MIN_WINDOW, chunk)
+    }
+
+    /// Of one whose device has a congestion control of its own, as adapters have (DCQCN): it keeps as many chunks in flight as at
+    /// first. Round trips are those of two programs as well, and one that is held up for longer than a round trip says nothing of
+    /// the network.
+    pub(super) fn of_device(chunk: u32) -> Window {
+        Window::no_less_than(INITIAL_WINDOW, chunk)
+    }
+
+    fn no_less_than(chunks: f64, chunk: u32) -> Window {
         let chunk = f64::from(chunk.max(1));
         Window {
             chunk,
+            least_bytes: chunks * chunk,
             bytes: INITIAL_WINDOW * chunk,
             round_trip: 0.0,
             deviation: 0.0,
@@ -205,7 +218,7 @@ impl Window {
     fn collapse(&mut self, now: Time) {
         self.is_starting = false;
         self.shrink(MAX_DECREASE);
-        self.bytes = self.bytes.min(self.chunk);
+        self.bytes = self.bytes.min(self.chunk).max(self.least_bytes);
         self.empty_rounds = 0;
         (self.acknowledged, self.lost) = (0.0, 0.0);
         self.round_ends = now + Duration::from_nanos(self.round_trip as u64);
@@ -222,8 +235,7 @@ impl Window {
     }
 
     fn shrink(&mut self, share: f64) {
-        let least = MIN_WINDOW * self.chunk;
-        self.bytes = (self.bytes * (1.0 - share.min(MAX_DECREASE))).max(least);
+        self.bytes = (self.bytes * (1.0 - share.min(MAX_DECREASE))).max(self.least_bytes);
     }
 
     fn measured(&mut self, round_trip: Duration) {

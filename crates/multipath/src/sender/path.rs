@@ -120,20 +120,25 @@ impl Down {
     }
 }
 
+/// The window of an unreliable path.
+fn window(capabilities: Capabilities, chunk: u32) -> Window {
+    if capabilities.is_placed { Window::of_device(chunk) } else { Window::new(chunk) }
+}
+
 impl<M: Source> Path<M> {
     /// One that is down, for chunks of so many bytes.
     pub(super) fn new(capabilities: Capabilities, chunk: u32, now: Time) -> Path<M> {
         let link = Link::Down(Down::since(now));
         let (pace, counts) = (Pace::default(), Counts::default());
-        let window = (!capabilities.is_reliable).then(|| Window::new(chunk));
+        let window = (!capabilities.is_reliable).then(|| window(capabilities, chunk));
         Path { link, capabilities, window, chunk, pace, epoch: 0, counts }
     }
 
     /// It is up.
     pub(super) fn connected(&mut self, now: Time) {
         self.pace.forget();
-        if let Some(window) = &mut self.window {
-            *window = Window::new(self.chunk);
+        if let Some(old) = &mut self.window {
+            *old = window(self.capabilities, self.chunk);
         }
         self.link = Link::Up(Up::new(now));
     }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use super::{Action, Link, Loss, Sender, path::Path};
 use crate::{Error, Request, Settled, Source, Time};
 
-/// A path whose pings are not answered for so long is given up, though no other delivers either.
+/// A path is given up after so many pings in a row without an answer, which take so long at least, while others deliver.
+const UNANSWERED: (u32, Duration) = (6, Duration::from_millis(50));
+/// Or after so long, though no other delivers either.
 const SILENCE: Duration = Duration::from_secs(10);
 
 impl<M: Source> Sender<M> {
@@ -78,7 +80,7 @@ impl<M: Source> Sender<M> {
     /// Asks the receiver what has arrived by paths that are silent for longer than their timeout. To be called every few
     /// milliseconds while anything is in flight.
     pub fn check_settled(&mut self, now: Time, actions: &mut Vec<Action>) {
-        let known = self.known_timeout();
+        let (known, heard) = (self.known_timeout(), self.heard);
         for (number, path) in self.paths.iter_mut().enumerate() {
             let Path { link: Link::Up(up), window: Some(window), .. } = path else { continue };
             let Some(since) = up.waiting_since() else { continue };
@@ -86,15 +88,19 @@ impl<M: Source> Sender<M> {
                 continue;
             }
             window.asked(now);
-            up.is_suspected = true;
+            // The first time the receiver may just have been held up.
+            up.is_suspected |= window.timeouts > 1;
             let silence = window.silence(now);
-            if silence < SILENCE {
+            let others_deliver = heard > since + now.since(since) / 2;
+            let (most, least_time) = UNANSWERED;
+            let is_dead = others_deliver && window.timeouts > most && silence >= least_time;
+            if !is_dead && silence < SILENCE {
                 actions.push(Action::Ping(number));
                 continue;
             }
             let timeouts = window.timeouts.try_into().unwrap_or(u8::MAX);
-            let loss = Loss::Silent { silence, timeouts };
-            actions.push(Action::GiveUp { path: number, loss });
+            let silence = now.since(since);
+            actions.push(Action::GiveUp { path: number, loss: Loss::Silent { silence, timeouts } });
         }
     }
 }

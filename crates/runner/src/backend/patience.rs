@@ -41,18 +41,20 @@ pub(super) struct Patience<'a> {
     stopped: &'a dyn Fn() -> bool,
     until: Option<Instant>,
     idle: u32,
-    /// Polls without a yield.
+    /// Polls without a yield, and whether the processor pauses between them.
     spins: u32,
+    pauses: bool,
 }
 
 impl<'a> Patience<'a> {
     pub(super) fn new(stopped: &'a dyn Fn() -> bool, until: Option<Instant>) -> Patience<'a> {
-        Patience { stopped, until, idle: 0, spins: POLLS_BEFORE_YIELD }
+        Patience { stopped, until, idle: 0, spins: POLLS_BEFORE_YIELD, pauses: true }
     }
 
-    /// With so many polls before the first yield.
+    /// With so many polls before the first yield, and no pause of the processor between them: where what is waited for takes a
+    /// microsecond, a pause of 40 ns would be measured.
     pub(super) fn spinning(self, spins: u32) -> Patience<'a> {
-        Patience { spins, ..self }
+        Patience { spins, pauses: false, ..self }
     }
 
     /// There was progress.
@@ -73,7 +75,9 @@ impl<'a> Patience<'a> {
     ) -> Result<(), BackendError> {
         self.idle = self.idle.wrapping_add(1);
         if self.idle < self.spins {
-            std::hint::spin_loop();
+            if self.pauses {
+                std::hint::spin_loop();
+            }
             return Ok(());
         }
         std::thread::yield_now();

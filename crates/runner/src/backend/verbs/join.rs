@@ -152,7 +152,7 @@ pub(super) fn join<'p>(
     let on_gpu = gpu.as_ref().zip(buffers.exports()).map(|(gpu, exports)| gpu.facts(exports));
     let facts = Some(VerbsFacts { gpu: on_gpu, ..own.facts(me, mtu, inline_bytes, ordering) });
     let OpenPort { device, options, .. } = own;
-    let has_own_core = beside < machine::usable_cores().len();
+    let has_own_core = beside <= machine::usable_cores().len();
     let polls = if has_own_core { OWN_CORE_POLLS } else { SHARED_CORE_POLLS };
     Ok(Verbs {
         plan,

@@ -11,9 +11,9 @@ use crate::backend::{
     patience::{Patience, abort_of_lost_rank},
 };
 
-/// Polls without a yield, some milliseconds, where each rank has a core for itself and one is left. perftest never yields.
+/// Polls without a pause or a yield, some hundred microseconds, where each rank has a core for itself. perftest never yields.
 pub(super) const OWN_CORE_POLLS: u32 = 20_000;
-/// The same where ranks share cores, with each other or with a device that is software.
+/// The same where ranks share cores.
 pub(super) const SHARED_CORE_POLLS: u32 = 64;
 /// Time between two looks of an end that takes no part: the other one's messages need its core, if the device is software.
 const IDLE_LOOK: Duration = Duration::from_millis(1);
@@ -33,7 +33,7 @@ pub(super) struct Waits<'a> {
     pub(super) stopped: &'a dyn Fn() -> bool,
     /// Our world rank.
     pub(super) rank: usize,
-    /// Polls without a yield.
+    /// Polls without a pause or a yield.
     pub(super) polls: u32,
 }
 
