@@ -28,9 +28,18 @@ uint64_t length_of(const std::vector<Piece>& pieces) {
     return all;
 }
 
+// Per mille of the frames of unreliable queue pairs that are lost: a file of the host says so, and the environment until it is there.
+std::atomic<uint64_t> per_mille{0};
+
+void look_at_losses() {
+    static const uint64_t of_environment = shim::number("BUSBW_SHIM_UNRELIABLE_LOSS", 0);
+    uint64_t now = of_environment;
+    std::ifstream(folder() + "/unreliable_loss") >> now;
+    per_mille = now;
+}
+
 // Whether the network loses this frame of an unreliable queue pair.
 bool is_lost() {
-    static const uint64_t per_mille = shim::number("BUSBW_SHIM_UNRELIABLE_LOSS", 0);
     static thread_local std::minstd_rand random(static_cast<unsigned>(getpid()));
     return per_mille > 0 && random() % 1000 < per_mille;
 }
@@ -53,6 +62,7 @@ Adapter::Adapter(Context* context) : context(context) { std::thread([this] { run
 
 void Adapter::run() {
     auto looked = Clock::now();
+    look_at_losses();
     unsigned idle = 0;
     for (;;) {
         bool moved = false;
@@ -60,6 +70,7 @@ void Adapter::run() {
             std::lock_guard<std::mutex> hold(mutex);
             if (Clock::now() - looked > std::chrono::milliseconds(20)) {
                 looked = Clock::now();
+                look_at_losses();
                 moved |= look_at_ports();
             }
             for (QueuePair* pair : pairs) moved |= work_on(*pair);

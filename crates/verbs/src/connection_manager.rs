@@ -20,8 +20,8 @@ use std::{
 
 use dynamic_library::{Library, LoadError, table, text};
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
     fd::BorrowedFd,
+    fs::{OFlags, fcntl_setfl},
 };
 
 use self::abi::event;
@@ -29,7 +29,7 @@ use crate::{VerbsError, abi::QueuePairAttributes, error::refused};
 
 const NAME: &str = "librdmacm.so.1";
 /// Requests that may wait to be accepted.
-const BACKLOG: c_int = 128;
+const BACKLOG: c_int = 1024;
 /// How long an address and a route may take to be found.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -114,7 +114,15 @@ impl ConnectionManager {
             let error = io::Error::last_os_error();
             return Err(refused("rdma_create_event_channel", "this host", &error).into());
         }
-        Ok(Arc::new(ConnectionManager { calls, channel }))
+        // The library goes back to its file by itself where an event is nobody's, and would wait there.
+        // SAFETY: the library's file, which stays open as long as the channel.
+        let file = unsafe { BorrowedFd::borrow_raw((*channel).file) };
+        let manager = Arc::new(ConnectionManager { calls, channel });
+        fcntl_setfl(file, OFlags::RDWR | OFlags::NONBLOCK).map_err(|error| {
+            let error = io::Error::from(error);
+            ManagerError::from(refused("fcntl", "the channel of events", &error))
+        })?;
+        Ok(manager)
     }
 
     fn identifier(self: &Arc<Self>) -> Result<Identifier, VerbsError> {
@@ -167,18 +175,15 @@ impl ConnectionManager {
     /// # Errors
     /// The channel cannot be read.
     pub fn next(self: &Arc<Self>) -> Result<Option<(Key, Happened)>, VerbsError> {
-        // SAFETY: the library's file, which stays open as long as the channel.
-        let file = unsafe { BorrowedFd::borrow_raw((*self.channel).file) };
-        let mut files = [PollFd::new(&file, PollFlags::IN)];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        if !matches!(poll(&mut files, Some(&at_once)), Ok(1..)) {
-            return Ok(None);
-        }
         let get = self.calls.get_cm_event.ok_or(VerbsError::Absent("rdma_get_cm_event"))?;
         let acknowledge = self.calls.ack_cm_event.ok_or(VerbsError::Absent("rdma_ack_cm_event"))?;
         let mut event = ptr::null_mut();
         // SAFETY: the channel is open, and there is a place for the event.
-        checked("rdma_get_cm_event", "this host", unsafe { get(self.channel, &raw mut event) })?;
+        let status = unsafe { get(self.channel, &raw mut event) };
+        if status != 0 && io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock {
+            return Ok(None);
+        }
+        checked("rdma_get_cm_event", "this host", status)?;
         // SAFETY: the library's event, until it is acknowledged.
         let abi::Event { id, listener, kind, status, parameters } = unsafe { ptr::read(event) };
         let said = match kind {

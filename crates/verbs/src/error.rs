@@ -43,15 +43,16 @@ pub enum VerbsError {
         advice: &'static str,
     },
     /// The library lacks a function.
-    #[error("{library} has no {0}: it is too old (rdma-core 17 has it)", library = library_of(.0))]
+    #[error("{library} has no {0}: it is too old (rdma-core {since} has it)", library = library_of(.0).0, since = library_of(.0).1)]
     Absent(&'static str),
     /// A request that cannot be made.
     #[error("a bug of busbw: {0}")]
     Misuse(&'static str),
 }
 
-fn library_of(function: &str) -> &'static str {
-    if function.starts_with("rdma") { "librdmacm" } else { "libibverbs" }
+/// The library of a function, and the first rdma-core that has all that is used of it.
+fn library_of(function: &str) -> (&'static str, u8) {
+    if function.starts_with("rdma") { ("librdmacm", 23) } else { ("libibverbs", 17) }
 }
 
 /// A refusal, with advice where the cause is known.

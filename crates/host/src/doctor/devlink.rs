@@ -16,7 +16,11 @@ pub fn check(node: &Node) -> Vec<Finding> {
         let name = rdma.map_or_else(|| format!("adapter at {address}"), |one| one.name.clone());
         let mut findings = Vec::new();
         findings.extend(not_running(address, said, &name));
-        findings.extend((!is_infiniband).then(|| without_roce(address, said, &name)).flatten());
+        // The parameter is what holds from the driver's next start on.
+        let works = rdma.is_some_and(|one| one.ports.iter().any(|port| !port.gids.is_empty()));
+        if !is_infiniband && said.roce == Some(false) {
+            findings.push(without_roce(address, &name, works));
+        }
         findings
     };
     node.devlink.iter().flat_map(judge_one).collect()
@@ -35,16 +39,18 @@ fn not_running(address: &str, said: &Devlink, name: &str) -> Option<Finding> {
     Some(note.remedy(format!("mlxfwreset -d {address} reset while no job runs, or a cold boot")))
 }
 
-fn without_roce(address: &str, said: &Devlink, name: &str) -> Option<Finding> {
-    (said.roce == Some(false)).then(|| {
-        let confirm = format!("devlink dev param show pci/{address} name enable_roce");
-        ABOUT
-            .note(name, "RoCE is switched off (enable_roce): its ports carry no RDMA", &confirm)
-            .cost("NCCL leaves its ports out; with none left it uses sockets")
-            .remedy(format!(
-                "sudo devlink dev param set pci/{address} name enable_roce value true cmode driverinit; sudo devlink dev reload pci/{address}"
-            ))
-    })
+fn without_roce(address: &str, name: &str, works: bool) -> Finding {
+    let seen = match works {
+        true => "RoCE is switched off from the driver's next start on (enable_roce)",
+        false => "RoCE is switched off (enable_roce): its ports carry no RDMA",
+    };
+    let confirm = format!("devlink dev param show pci/{address} name enable_roce");
+    ABOUT
+        .note(name, seen, &confirm)
+        .cost("NCCL leaves its ports out; with none left it uses sockets")
+        .remedy(format!(
+            "sudo devlink dev param set pci/{address} name enable_roce value true cmode driverinit; sudo devlink dev reload pci/{address}"
+        ))
 }
 
 #[cfg(test)]
@@ -67,10 +73,9 @@ mod tests {
 
     #[test]
     fn roce_that_is_off() {
-        let said = |roce| Devlink { roce, ..Devlink::default() };
-        let found = without_roce(ADDRESS, &said(Some(false)), "mlx5_0").unwrap();
+        let found = without_roce(ADDRESS, "mlx5_0", false);
+        assert!(found.cause.contains("carry no RDMA"), "{found:?}");
         assert!(found.remedy.unwrap().contains("enable_roce value true"));
-        assert_eq!(without_roce(ADDRESS, &said(Some(true)), "mlx5_0"), None);
-        assert_eq!(without_roce(ADDRESS, &said(None), "mlx5_0"), None);
+        assert!(without_roce(ADDRESS, "mlx5_0", true).cause.contains("next start"));
     }
 }

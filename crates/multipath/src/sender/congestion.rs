@@ -46,7 +46,7 @@ const INITIAL_RTO: Duration = Duration::from_millis(20);
 pub(super) struct Window {
     /// Bytes of a chunk.
     chunk: f64,
-    /// Bytes that may be in flight, and how few these may be.
+    /// Bytes that may be in flight, and how few these may be where nothing is lost.
     bytes: f64,
     least_bytes: f64,
     /// Nanoseconds: smoothed, its deviation, and the least; 0 while unknown.
@@ -76,8 +76,8 @@ impl Window {
         Window::no_less_than(MIN_WINDOW, chunk)
     }
 
-    /// Of one whose device has a congestion control of its own, as adapters have (DCQCN): it keeps as many chunks in flight as at
-    /// first. Round trips are those of two programs as well, and one that is held up for longer than a round trip says nothing of
+    /// Of one whose device has a congestion control of its own, as adapters have (DCQCN): but for losses, it keeps as many chunks in
+    /// flight as at first. Round trips are those of two programs as well, and one that is held up for longer than a round trip says nothing of
     /// the network.
     pub(super) fn of_device(chunk: u32) -> Window {
         Window::no_less_than(INITIAL_WINDOW, chunk)
@@ -177,7 +177,11 @@ impl Window {
         let excess = (newest - target).max(0.0) / newest.max(1.0);
         let by_delay = BETA * excess * self.share();
         let by_loss = if self.lost > 0.0 { self.loss_share / 2.0 } else { 0.0 };
-        self.shrink(by_delay.max(by_loss));
+        // Delay alone makes no window smaller than its least, but losses do.
+        match by_loss >= by_delay || self.bytes <= self.least_bytes {
+            true => self.shrink(by_loss, MIN_WINDOW * self.chunk),
+            false => self.shrink(by_delay, self.least_bytes),
+        }
         let is_empty = newest <= self.least * (1.0 + NO_QUEUE);
         self.empty_rounds = if is_empty { self.empty_rounds.saturating_add(1) } else { 0 };
         (self.acknowledged, self.lost) = (0.0, 0.0);
@@ -190,7 +194,7 @@ impl Window {
         self.lost += bytes as f64;
         if self.is_starting {
             self.is_starting = false;
-            self.shrink(MAX_DECREASE);
+            self.shrink(MAX_DECREASE, MIN_WINDOW * self.chunk);
         }
     }
 
@@ -217,8 +221,9 @@ impl Window {
 
     fn collapse(&mut self, now: Time) {
         self.is_starting = false;
-        self.shrink(MAX_DECREASE);
-        self.bytes = self.bytes.min(self.chunk).max(self.least_bytes);
+        let least = self.least_bytes.min(self.bytes);
+        self.shrink(MAX_DECREASE, least);
+        self.bytes = self.bytes.min(self.chunk).max(least);
         self.empty_rounds = 0;
         (self.acknowledged, self.lost) = (0.0, 0.0);
         self.round_ends = now + Duration::from_nanos(self.round_trip as u64);
@@ -234,8 +239,10 @@ impl Window {
         if self.timeouts == 0 { Duration::ZERO } else { now.since(self.silent_since) }
     }
 
-    fn shrink(&mut self, share: f64) {
-        self.bytes = (self.bytes * (1.0 - share.min(MAX_DECREASE))).max(self.least_bytes);
+    /// Shrinks it by this share, but not below so many bytes.
+    fn shrink(&mut self, share: f64, least: f64) {
+        let least = least.min(self.bytes);
+        self.bytes = (self.bytes * (1.0 - share.min(MAX_DECREASE))).max(least);
     }
 
     fn measured(&mut self, round_trip: Duration) {

@@ -85,6 +85,11 @@ impl Host {
         self.write(&format!("class/infiniband/{device}/ports/1/state"), state);
     }
 
+    /// Lets the network lose so many per mille of the frames of unreliable queue pairs from now on.
+    pub fn set_loss(&self, per_mille: u32) {
+        fs::write(self.folder.path().join("unreliable_loss"), per_mille.to_string()).unwrap();
+    }
+
     /// What a port has sent and received so far, in bytes.
     pub fn set_moved(&self, device: &str, bytes: u64) {
         for counter in ["port_xmit_data", "port_rcv_data"] {

@@ -105,6 +105,35 @@ fn queue_pairs_that_fail_are_made_anew() {
 }
 
 #[test]
+fn unreliable_queue_pairs_outlive_a_network_that_carries_nothing_for_a_while() {
+    let host = Host::new();
+    let words =
+        "bw --backend net -b 64K -e 64K -n 4 -W 4 --batches 1 --max-time 6 --precision 0.0001";
+    let run = host.bench(words, &[RDMA, MERGED, UNRELIABLE]).start();
+    sleep(Duration::from_millis(2500));
+    host.set_loss(1000);
+    sleep(Duration::from_secs(2));
+    host.set_loss(0);
+    let ended = run.end(LIMIT);
+    assert_eq!(ended.code(), Some(0), "{}\n{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("# Out of bounds values : 0 OK"), "{}", ended.stdout);
+}
+
+/// The control connections are well: nothing but the queue pairs' silence says it.
+#[test]
+fn unreliable_queue_pairs_that_carry_nothing_any_more_end_the_run() {
+    let host = Host::new();
+    let words =
+        "bw --backend net -b 64K -e 64K -n 4 -W 4 --batches 1 --max-time 100 --precision 0.0001";
+    let run = host.bench(words, &[RDMA, MERGED, UNRELIABLE]).start();
+    sleep(Duration::from_millis(2500));
+    host.set_loss(1000);
+    let ended = run.end(LIMIT);
+    assert_eq!(ended.code(), Some(3), "{}\n{}", ended.stdout, ended.stderr);
+    ended.says("has come up for 20 s");
+}
+
+#[test]
 fn without_any_port_the_run_ends_and_says_so() {
     let host = Host::new();
     host.set_port("mlx5_0", false);

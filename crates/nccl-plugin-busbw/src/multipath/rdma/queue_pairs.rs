@@ -1,14 +1,16 @@
 //! A path's queue pair, made on a port and connected, and what its requests are numbered.
 //! Not what is written when (`sender`, `receiver`).
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
-use busbw_multipath::MAX_PATHS;
 use busbw_verbs::{
     CompletionQueue, Endpoint, Link, QueuePair, RemoteMemory, Service, Sizes, VerbsError,
 };
 
-use super::{exchange::End, ports::OpenPort, retired::Retiring};
+use super::{MAX_PORTS, PATHS, exchange::End, ports::OpenPort, retired::Retiring};
 use crate::log;
 
 /// Requests of a queue pair: chunks in flight are fewer, and each request of NCCL's is one message at least.
@@ -17,8 +19,10 @@ pub(super) const SENDS: u32 = 128;
 pub(super) const RECEIVES: u32 = 256;
 /// A word of clear-to-send is copied into its request where the device can.
 const INLINE: u32 = 64;
+/// Paths of a connection at most, of which the other end may put all over one of our ports.
+const MOST_PATHS: u32 = if PATHS > MAX_PORTS { PATHS as u32 } else { MAX_PORTS as u32 };
 /// Entries of a completion queue that all paths over a port share.
-const ENTRIES: u32 = (SENDS + RECEIVES) * MAX_PATHS as u32 / 4;
+const ENTRIES: u32 = (SENDS + RECEIVES) * MOST_PATHS;
 
 /// What a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +96,9 @@ pub(super) fn have_unreliable(queues: &[Arc<CompletionQueue>]) -> bool {
     lacking.is_none()
 }
 
+/// Queue pairs that this process has made.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
 /// A queue pair that is not connected yet, and the number of its first packet.
 pub(super) struct Made {
     pub pair: Retiring,
@@ -107,8 +114,9 @@ impl Made {
         let sizes = |inline_bytes| Sizes { send: SENDS, receive: RECEIVES, inline_bytes };
         let pair = QueuePair::new(service, sizes(INLINE), [queue, queue])
             .or_else(|_| QueuePair::new(service, sizes(0), [queue, queue]))?;
-        // Not the same for all: packets of an earlier queue pair of this number are not taken for its own.
-        let sequence = pair.number().wrapping_mul(0x9e37_79b9) & 0xff_ffff;
+        // Not that of an earlier queue pair of this number, whose late packets are not taken for its own then.
+        let made = MADE.fetch_add(1, Ordering::Relaxed);
+        let sequence = (pair.number() ^ made.rotate_left(12)).wrapping_mul(0x9e37_79b9) >> 8;
         Ok(Made { pair: Retiring::new(pair), sequence, is_reliable })
     }
 

@@ -1,6 +1,8 @@
 //! Queue pairs that are not used any more: stopped at once, and destroyed by a thread that may wait for that.
 //! Not when one is given up (`sender`, `receiver`).
 //!
+//! They stay stopped for a while before that, so that no new queue pair has the number of one whose packets may still be on their way:
+//! an unreliable one takes the first packet of any message (InfiniBand Architecture Specification, 9.8.2).
 //! The kernel waits in ibv_destroy_qp(3) until nothing holds the queue pair. rdma_rxe of Linux 6.1 waits there for minutes where the
 //! port has just gone down, and whoever destroys it stands still meanwhile: NCCL's thread must not.
 
@@ -8,14 +10,18 @@ use std::{
     mem::ManuallyDrop,
     ops::{Deref, DerefMut},
     sync::{OnceLock, mpsc},
+    time::{Duration, Instant},
 };
 
 use busbw_verbs::QueuePair;
 
 use crate::{multipath::threads, network::Result};
 
+/// How long a packet may be on its way, as connections of the kernel's connection manager wait at least (time wait).
+const QUARANTINE: Duration = Duration::from_secs(2);
+
 /// To the thread, where there is one.
-static THREAD: OnceLock<mpsc::Sender<QueuePair>> = OnceLock::new();
+static THREAD: OnceLock<mpsc::Sender<(Instant, QueuePair)>> = OnceLock::new();
 
 /// Starts the thread, once a process.
 ///
@@ -23,12 +29,20 @@ static THREAD: OnceLock<mpsc::Sender<QueuePair>> = OnceLock::new();
 /// The system does not let us.
 pub(super) fn start() -> Result<()> {
     if THREAD.get().is_none() {
-        let (retire, retired) = mpsc::channel::<QueuePair>();
-        threads::spawn("busbw-retired", move || retired.iter().for_each(drop))?;
+        let (retire, retired) = mpsc::channel::<(Instant, QueuePair)>();
+        threads::spawn("busbw-retired", move || bury(&retired))?;
         // Another one that was faster has a thread of its own; this one's ends.
         let _ = THREAD.set(retire);
     }
     Ok(())
+}
+
+/// Destroys each when it has been stopped for so long.
+fn bury(retired: &mpsc::Receiver<(Instant, QueuePair)>) {
+    for (since, pair) in retired {
+        std::thread::sleep(QUARANTINE.saturating_sub(since.elapsed()));
+        drop(pair);
+    }
 }
 
 /// A queue pair of a path. When it is dropped, the device reads and writes nothing for it any more.
@@ -62,7 +76,7 @@ impl Drop for Retiring {
         let pair = unsafe { ManuallyDrop::take(&mut self.0) };
         if let Some(thread) = THREAD.get() {
             // It ends with the process alone.
-            let _ = thread.send(pair);
+            let _ = thread.send((Instant::now(), pair));
         }
     }
 }

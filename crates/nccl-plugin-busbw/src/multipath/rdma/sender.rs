@@ -75,6 +75,8 @@ struct State {
     waits: Option<Time>,
     /// TCP connections on which the other end is asked to stop a path.
     stops: Vec<(usize, Talk)>,
+    /// When any unreliable path was last acknowledged.
+    answered: Time,
     /// When it was last looked at what is not in a completion queue.
     tended: Time,
     pinged: Time,
@@ -120,6 +122,8 @@ struct Up {
     ping: RemoteMemory,
     asked: Time,
     is_pinged: bool,
+    /// Of an unreliable queue pair: since when pings are not answered.
+    unanswered: Option<Time>,
     /// Chunks that have not completed.
     in_flight: u32,
 }
@@ -171,6 +175,7 @@ impl Connection {
             results: [None; REQUESTS],
             waits: None,
             stops: Vec::new(),
+            answered: Time::default(),
             tended: Time::default(),
             pinged: Time::default(),
             told: Vec::new(),

@@ -17,6 +17,8 @@ use busbw_verbs::{ConnectionManager, Happened, Identifier, Key, Link, VerbsError
 use super::pair::Pair;
 use crate::backend::{BackendError, patience::Patience};
 
+/// Calls of a rank that are under way at once: a listener takes so many from each of some thirty ranks.
+const MOST_CALLS: usize = 32;
 /// Between two looks at what has happened.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -78,13 +80,20 @@ impl Listening {
         // Those of each rank that are not connected.
         let mut missing: BTreeMap<usize, usize> =
             pairs.iter().map(|(peer, pair)| (*peer, 1 + pair.ways.len())).collect();
-        for (peer, (_, there)) in links.range(me + 1..) {
-            for way in 0..missing.get(peer).copied().unwrap_or(0) {
-                let id = self.manager.call(self.at.ip(), *there).map_err(failed(*peer))?;
-                calls.insert(id.key(), Call { peer: *peer, way, id });
-            }
-        }
+        let mut to_call: Vec<(usize, usize)> = missing
+            .range(me + 1..)
+            .flat_map(|(peer, count)| (0..*count).map(|way| (*peer, way)))
+            .collect();
+        let mut open = 0;
         while missing.values().any(|left| *left > 0) {
+            while open < MOST_CALLS
+                && let Some((peer, way)) = to_call.pop()
+                && let Some((_, there)) = links.get(&peer)
+            {
+                let id = self.manager.call(self.at.ip(), *there).map_err(failed(peer))?;
+                calls.insert(id.key(), Call { peer, way, id });
+                open += 1;
+            }
             let happened = self.manager.next();
             let happened = happened.map_err(|error| refused(format!("rank {me}: {error}")))?;
             let Some((key, what)) = happened else {
@@ -138,6 +147,7 @@ impl Listening {
                 && let Some(left) = missing.get_mut(&peer)
             {
                 *left -= 1;
+                open -= usize::from(peer > me);
             }
         }
         Ok(Connected { gid_index, _ids: calls.into_values().map(|call| call.id).collect() })

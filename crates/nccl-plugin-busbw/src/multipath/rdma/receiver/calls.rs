@@ -148,6 +148,7 @@ impl crate::network::Receiver for Receiving {
 
 impl Drop for Receiving {
     fn drop(&mut self) {
+        self.connection.say_settled();
         self.connection.manager.shut(self.listener);
         self.connection.abort();
     }

@@ -150,6 +150,8 @@ impl Connection {
         while stopped.is_ok() && !state.paths[number].is_flushed && Instant::now() < until {
             self.count(state);
         }
+        // What it owes is said when the other end asks for it to be stopped.
+        state.paths[number].owes = false;
         state.paths[number].link = PathState::Down;
         if !state.paths[number].is_flushed && self.has_come() {
             let why = stopped.err().map_or_else(

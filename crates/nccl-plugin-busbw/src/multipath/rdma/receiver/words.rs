@@ -8,11 +8,12 @@ use busbw_multipath::MAX_PATHS;
 use super::{
     super::{
         acknowledgement::Acknowledgement,
+        exchange::Word,
         queue_pairs::{Kind, SENDS, Tag},
     },
     Connection, Granted, Path, PathState, State, Up,
 };
-use crate::multipath::clock;
+use crate::multipath::{clock, locks::lock};
 
 /// A word is written once more after so long in which nothing of its message has arrived: what was written may have been lost
 /// with a path that only the other end knows to be gone.
@@ -52,9 +53,10 @@ impl Connection {
             PathState::Up(up) => up.in_flight < SENDS / 2,
             _ => false,
         };
+        let able = || (state.hot..MAX_PATHS).chain(0..state.hot).filter(can);
         // By another path each time.
-        let first = (state.hot + state.grants[at].writes as usize) % MAX_PATHS;
-        let Some(number) = (first..MAX_PATHS).chain(0..first).find(can) else { return false };
+        let skipped = state.grants[at].writes as usize % able().count().max(1);
+        let Some(number) = able().nth(skipped) else { return false };
         let State { grants, paths, table, .. } = state;
         let path = &mut paths[number];
         let (PathState::Up(Up { pair, table: there, in_flight, .. }), Some(epoch)) =
@@ -77,6 +79,17 @@ impl Connection {
             Err(error) => self.lose(state, number, &error.to_string()),
         }
         true
+    }
+
+    /// Tells the other end over TCP what has arrived by unreliable queue pairs: the connection ends, and the last acknowledgement
+    /// may be lost.
+    pub(super) fn say_settled(&self) {
+        let state = &mut *lock(&self.state);
+        for path in &state.paths {
+            if let PathState::Up(Up { talk, is_reliable: false, .. }) = &path.link {
+                let _ = talk.say(Word::Stopped(path.settled));
+            }
+        }
     }
 
     /// Tells the other end what has arrived by unreliable queue pairs, if it was not told.

@@ -158,11 +158,12 @@ impl Connection {
         let (PathState::Proving { up, .. } | PathState::Up(up)) = &mut path.link else {
             return Ok(());
         };
-        let Up { pair, ping, asked, is_pinged, .. } = up;
+        let Up { pair, ping, asked, is_pinged, unanswered, .. } = up;
         if mem::replace(is_pinged, true) {
             return Ok(());
         }
         *asked = self.now();
+        unanswered.get_or_insert(*asked);
         // Nobody counts it where it is not said what was sent before.
         let word = (!self.is_reliable).then(|| arrival::ping(core.next_number(number)));
         let tag = Tag { kind: Kind::Ping, path: number, epoch: path.epoch }.number();

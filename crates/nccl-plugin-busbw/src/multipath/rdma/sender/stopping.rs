@@ -23,6 +23,9 @@ const ASK_INTERVAL: Duration = Duration::from_millis(500);
 impl Connection {
     /// Stops a path at this end, and asks the other one to.
     pub(super) fn lose(&self, state: &mut State, number: usize, loss: Loss, now: Time) {
+        if !self.is_reliable {
+            self.read_acknowledgement(state, number);
+        }
         let path = &mut state.paths[number];
         match std::mem::replace(&mut path.link, PathState::Down) {
             PathState::Up(Up { pair, .. }) => {

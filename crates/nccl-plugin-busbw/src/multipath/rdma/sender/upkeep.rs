@@ -27,8 +27,6 @@ const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A caller that waits for a word of clear-to-send for so long has the paths pinged: the word may have been lost with one that
 /// only the receiver knows to be gone.
 const WAIT_TIMEOUT: Duration = Duration::from_millis(100);
-/// Between two pings of an unreliable path that has not answered yet.
-const PROVING_INTERVAL: Duration = Duration::from_millis(10);
 /// Between two pings of all paths.
 const PING_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -53,14 +51,11 @@ impl Connection {
                     let why = "its queue pair delivers nothing, although its handshake does";
                     self.not_up(state, number, why, now);
                 }
-                // The first ping may be lost.
-                PathState::Proving { up, .. }
-                    if !self.is_reliable && now.since(up.asked) >= PROVING_INTERVAL =>
-                {
-                    self.ping_or_lose(state, number, now);
-                }
                 _ => {}
             }
+        }
+        if !self.is_reliable {
+            self.ping_again(state, now);
         }
         self.ask_again(state, now);
         let waits = state.waits.is_some_and(|since| now.since(since) >= WAIT_TIMEOUT);
@@ -78,7 +73,7 @@ impl Connection {
         state.actions.extend(actions);
     }
 
-    fn ping_or_lose(&self, state: &mut State, number: usize, now: Time) {
+    pub(super) fn ping_or_lose(&self, state: &mut State, number: usize, now: Time) {
         if let Err(error) = self.ping(state, number) {
             let loss = Loss::Ended { why: error.to_string(), timed_out: false };
             self.lose(state, number, loss, now);
@@ -97,6 +92,10 @@ impl Connection {
             while let Some(heard) = state.paths[number].link.talk().map(Talk::hear) {
                 match heard {
                     Ok(Some(Word::Answer(end))) => self.answered(state, number, &end, now),
+                    // It ends the connection, and its last acknowledgement may have been lost.
+                    Ok(Some(Word::Stopped(settled))) if !self.is_reliable => {
+                        self.settle(state, number, &settled, now, now);
+                    }
                     Ok(Some(_)) => {}
                     Ok(None) => break,
                     Err(error) => {
@@ -118,7 +117,13 @@ impl Connection {
         else {
             return;
         };
-        let connected = made.connect(&self.ports[self.port(number)], end);
+        let connected = match end.is_reliable == self.is_reliable {
+            true => made.connect(&self.ports[self.port(number)], end),
+            false => {
+                Err("the other end's queue pair is of another kind (BUSBW_NET_CONNECTION)"
+                    .to_owned())
+            }
+        };
         let said = connected.and_then(|pair| {
             talk.say(Word::Ready).map_err(|error| error.to_string())?;
             Ok(pair)
@@ -132,6 +137,7 @@ impl Connection {
                     ping: Table::ping(end.memory),
                     asked: now,
                     is_pinged: false,
+                    unanswered: None,
                     in_flight: 0,
                 };
                 path.link = PathState::Proving { since: now, up };
