@@ -89,6 +89,8 @@ ranks "the same over both ports, which NCCL merges" 'via NET/busbw/2/GDRDMA'
 ranks "the same over both ports, which the plugin merges" 'via NET/busbw/0/GDRDMA' BUSBW_NET_MERGE=1
 ranks "the same through host memory" 'via NET/busbw/[0-9]+$' NCCL_NET_GDR_LEVEL=LOC
 ranks "the same, paths broken ten times a second" 'via NET/busbw/2/GDRDMA' BUSBW_NET_FAULT=kill:100
+ranks "the same over UC queue pairs" 'via NET/busbw/2/GDRDMA' BUSBW_NET_CONNECTION=UC
+ranks "the same over UC, five of a thousand frames lost" 'chunks sent again' BUSBW_NET_CONNECTION=UC BUSBW_SHIM_UNRELIABLE_LOSS=5
 # nvidia_peermem instead of dma-bufs.
 mkdir -p "$work/host/sys/module/nvidia_peermem"
 ranks "the same by the memory's addresses" 'via NET/busbw/2/GDRDMA' NCCL_DMABUF_ENABLE=0 BUSBW_SHIM_NO_DMA_BUF_MR=1 BUSBW_SHIM_PEERMEM=1

@@ -8,11 +8,13 @@ use busbw_multipath::{End, Loss, Request, Settled, Time};
 
 use super::{super::acknowledgement::Acknowledgement, Connection, PathState, State};
 
-/// Between two pings of a path that does not answer: any of them may be lost.
+/// Between two pings of a path that does not answer, at least: any of them may be lost. And not more often than four times in the
+/// time since the first one.
 const PING_INTERVAL: Duration = Duration::from_millis(10);
-/// A path that answers no ping for so long is given up, if others answer meanwhile; and if none does. Chunks in flight are the
-/// state machine's (`busbw_multipath::Sender::check_settled`): here are the paths on which there are none.
-const UNANSWERED: Duration = Duration::from_millis(500);
+/// A path that answers no ping for so long is given up, if others answer meanwhile; and if none does. A receiver that waits for
+/// nothing looks every two seconds (`manager`). Chunks in flight are the state machine's (`busbw_multipath::Sender::check_settled`):
+/// here are the paths on which there are none.
+const UNANSWERED: Duration = Duration::from_secs(5);
 const UNANSWERED_BY_ANY: Duration = Duration::from_secs(10);
 
 impl Connection {
@@ -61,7 +63,7 @@ impl Connection {
             let most = if is_alone { UNANSWERED_BY_ANY } else { UNANSWERED };
             if silence >= most {
                 self.lose(state, number, Loss::Silent { silence, timeouts: 0 }, now);
-            } else if now.since(asked) >= PING_INTERVAL {
+            } else if now.since(asked) >= PING_INTERVAL.max(silence / 4) {
                 self.ping_or_lose(state, number, now);
             }
         }
