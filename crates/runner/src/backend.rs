@@ -181,6 +181,11 @@ pub trait Backend {
         Ok(())
     }
 
+    /// Whether [`Backend::library`] knows everything before the first row, which may need it: names of ports.
+    fn is_known_at_once(&self) -> bool {
+        false
+    }
+
     /// What a library reports about itself, if that is new since the last call. Called before or after
     /// the first row, and at the end.
     fn library(&mut self) -> Option<LibraryFacts> {

@@ -125,6 +125,9 @@ impl<'a> Session<'a> {
             // the deadline: this barrier has none.
             self.world.barrier(None)?;
         }
+        if self.backend.is_known_at_once() {
+            self.report_library()?;
+        }
         match self.plan.benchmark {
             Benchmark::Collective(collective) => self.run_collective(collective)?,
             Benchmark::Messages(test) => self.run_messages(test)?,

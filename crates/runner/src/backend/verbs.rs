@@ -67,6 +67,10 @@ impl Backend for Verbs<'_> {
         Ok(Vec::new())
     }
 
+    fn is_known_at_once(&self) -> bool {
+        true
+    }
+
     fn library(&mut self) -> Option<LibraryFacts> {
         self.facts.take().map(|facts| LibraryFacts::Verbs(facts.into()))
     }
