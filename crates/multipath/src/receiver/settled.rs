@@ -99,7 +99,7 @@ mod tests {
         (0..100).for_each(|number| settled.arrived(number).unwrap());
         assert!(settled.arrived(99).is_err());
         assert!(settled.sent_below(40).is_err());
-        settled.sent_below(100 + 64 & 127).unwrap();
+        settled.sent_below((100 + 64) & 127).unwrap();
         assert_eq!(settled, Settled { below: 164, arrived: 0 });
     }
 }
