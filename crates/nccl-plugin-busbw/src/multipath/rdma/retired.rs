@@ -2,11 +2,12 @@
 //! Not when one is given up (`sender`, `receiver`).
 //!
 //! They stay stopped for a while before that, so that no new queue pair has the number of one whose packets may still be on their way:
-//! an unreliable one takes the first packet of any message (InfiniBand Architecture Specification, 9.8.2).
+//! an unreliable one takes the first packet of any message (rdma_rxe does so in check_psn of rxe_resp.c).
 //! The kernel waits in ibv_destroy_qp(3) until nothing holds the queue pair. rdma_rxe of Linux 6.1 waits there for minutes where the
 //! port has just gone down, and whoever destroys it stands still meanwhile: NCCL's thread must not.
 
 use std::{
+    collections::VecDeque,
     mem::ManuallyDrop,
     ops::{Deref, DerefMut},
     sync::{OnceLock, mpsc},
@@ -17,7 +18,7 @@ use busbw_verbs::QueuePair;
 
 use crate::{multipath::threads, network::Result};
 
-/// How long a packet may be on its way, as connections of the kernel's connection manager wait at least (time wait).
+/// Longer than a packet is on its way, also where ports are paused (PFC) for a while.
 const QUARANTINE: Duration = Duration::from_secs(2);
 
 /// To the thread, where there is one.
@@ -30,18 +31,25 @@ static THREAD: OnceLock<mpsc::Sender<(Instant, QueuePair)>> = OnceLock::new();
 pub(super) fn start() -> Result<()> {
     if THREAD.get().is_none() {
         let (retire, retired) = mpsc::channel::<(Instant, QueuePair)>();
-        threads::spawn("busbw-retired", move || bury(&retired))?;
+        threads::spawn("busbw-retired", move || destroy_late(&retired))?;
         // Another one that was faster has a thread of its own; this one's ends.
         let _ = THREAD.set(retire);
     }
     Ok(())
 }
 
-/// Destroys each when it has been stopped for so long.
-fn bury(retired: &mpsc::Receiver<(Instant, QueuePair)>) {
-    for (since, pair) in retired {
-        std::thread::sleep(QUARANTINE.saturating_sub(since.elapsed()));
-        drop(pair);
+/// Destroys each when it has been stopped for long enough.
+fn destroy_late(retired: &mpsc::Receiver<(Instant, QueuePair)>) {
+    let mut stopped = VecDeque::new();
+    while let Ok(first) = retired.recv() {
+        stopped.push_back(first);
+        while let Some((since, _)) = stopped.front() {
+            let left = QUARANTINE.saturating_sub(since.elapsed());
+            match retired.recv_timeout(left) {
+                Ok(next) => stopped.push_back(next),
+                Err(_) => drop(stopped.pop_front()),
+            }
+        }
     }
 }
 
