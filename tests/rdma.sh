@@ -3,7 +3,7 @@
 # one line with its number; the first that fails ends it, with its output. Under four minutes on two idle cores.
 #   tests/rdma.sh BUSBW           verbs, connections, what is refused, bad input, two hosts, loss, a link cut in mid-run
 #   tests/rdma.sh BUSBW --long    beside perftest instead, in turns (tests/rdma/perftest.sh); RUNS (10) a side,
-#                                 only SIZES='2 64' VERBS='write' KINDS='RC' WHATS='lat' if they are given
+#                                 only SIZES='2 64' VERBS='write' KINDS='RC' WHATS='lat' if they are given; WHATS=options: perftest's words
 #   tests/rdma.sh BUSBW --loss    what loss costs (tests/rdma/loss.sh), beside what `busbw plan loss` says; RUNS (3)
 #   tests/rdma.sh BUSBW --ecmp    four links of equal cost behind routers (tests/rdma/ecmp.sh); two minutes
 #   tests/rdma.sh BUSBW --slow    `pairs` among four hosts, of which one has a slow link (tests/rdma/slow.sh); two minutes

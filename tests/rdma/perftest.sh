@@ -22,7 +22,7 @@ theirs() {
   # 18515, where it listens.
   tries=0
   until grep -q ":4853 .* 0A " /proc/net/tcp /proc/net/tcp6 || [ "$tries" = 100 ]; do sleep 0.1; tries=$((tries + 1)); done
-  timeout 120 "$program" -F -d rxe0 -x 1 $inline "$@" 127.0.0.1 >/tmp/client 2>&1
+  timeout 120 "$program" -F -d rxe0 -x 1 $inline "$@" 10.0.0.1 >/tmp/client 2>&1
   wait "$server"
   awk '$1 == "#bytes" { at = 1; next } at && $1 ~ /^[0-9]+$/ { print; exit }' /tmp/client
 }
@@ -66,6 +66,26 @@ compare() {
   fi
 }
 
+# optioned PROGRAM COLUMN BETTER UNIT OPTION...: both with the same words of perftest's, RUNS of each in turns.
+optioned() {
+  program=$1 column=$2 better=$3 unit=$4
+  shift 4
+  rm -f /tmp/figures/*
+  # The connection manager chooses the address by itself.
+  index="-x 1"
+  case "$*" in *-R*) index= ;; esac
+  run=0
+  while [ "$run" -lt "$RUNS" ]; do
+    scale=1
+    [ "$unit" != messages/s ] || scale=1e6
+    theirs "$program" -n 1000 "$@" | awk -v c="$column" -v scale="$scale" '{ print $c * scale }' >>/tmp/figures/theirs
+    timeout 120 busbw "$program" -d rxe0 $index -I 0 -g 2 -n 1000 "$@" --batches 1 >/tmp/table 2>/tmp/err
+    awk -v latency="$([ "$unit" = messages/s ] || echo 1)" '$1 ~ /^[0-9]+$/ && $2 == "int8" { print latency ? $6 : $5; exit }' /tmp/table >>/tmp/figures/ours
+    run=$((run + 1))
+  done
+  row "$program $*" "$unit" "" 4096 theirs ours "$better"
+}
+
 # row TEST UNIT KIND SIZE THEIRS OURS BETTER: medians, ratio, ranges, verdict.
 row() {
   touch "/tmp/figures/$5" "/tmp/figures/$6"
@@ -85,6 +105,13 @@ row() {
 
 echo "# clock: $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource) of $(cat /sys/devices/system/clocksource/clocksource0/available_clocksource)"
 printf "%-14s %-10s %-3s %8s %11s %11s %7s   %s   %s\n" test unit kind bytes perftest busbw ratio "perftest's range" "busbw's range"
+if [ "${WHATS:-}" = options ]; then
+  for words in "-q 4" "-l 8" "-t 16" "-Q 1" "-m 256" "-b" "-R"; do optioned ib_write_bw 5 higher messages/s -s 4096 $words; done
+  optioned ib_read_bw 5 higher messages/s -s 4096 -o 4
+  optioned ib_send_bw 5 higher messages/s -s 4096 -r 64
+  for words in "-m 256" "-R"; do optioned ib_write_lat 5 lower "median us" -s 4096 $words; done
+  exit
+fi
 for size in ${SIZES:-2 64 1024 4096 65536 1048576}; do
   for verb in ${VERBS:-write read send}; do
     for kind in ${KINDS:-RC UC UD}; do
