@@ -45,20 +45,6 @@ for run in $(seq "$RUNS"); do
   for transport in sockets rdma; do one "$transport" 1M,4M 8 "three of $RATE MB/s and one of a quarter, run $run:"; done
 done
 
-# Packets are lost on every link: reliable queue pairs (RC) send all again from the lost one on, unreliable ones (UC) one chunk.
-for loss in 0.1 1; do
-  for link in $links; do
-    tc qdisc replace dev "d$link" root netem loss "$loss%" rate "$(echo "$RATE" | awk '{ print $1 * 8000 }')kbit"
-  done
-  for run in $(seq "$RUNS"); do
-    for kind in RC UC; do
-      export BUSBW_NET_CONNECTION=$kind
-      one rdma 1M 8 "four links of $RATE MB/s, $loss % of the packets lost, $kind, run $run:"
-    done
-  done
-done
-unset BUSBW_NET_CONNECTION
-
 # Each transfer has a link of its own that breaks: it goes down, or carries nothing. Links are not shaped here.
 unset NCCL_IB_TIMEOUT
 for link in $links; do tc qdisc del dev "d$link" root; done

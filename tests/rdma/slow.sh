@@ -38,7 +38,9 @@ named() {
   MASTER_PORT=$((MASTER_PORT + 1))
   ran $pairs
   ends "$3" "$2"
-  [ "$VM" != 0 ] || { says "$3" "$4"; ok "$3"; grep -E "^# (nobody|rank|pair|link|host|.*slow|normal|limit)" "$out"; }
+  [ "$VM" != 0 ] || { says "$3" "$4"
+    [ "$(grep -c '^# .* slower than' "$out")" = 1 ] || failed "$3" "somebody else is named, too"
+    ok "$3"; grep -E "^# (nobody|rank|pair|link|host|.*slow|normal|limit)" "$out"; }
 }
 named none 0 "four hosts alike: nobody is named" "^# nobody is slower than the others"
 named host 1 "a host whose link is slower by a fifth is named" "^# vm2 .*slower than its peers do .6 of 6 directed pairs"

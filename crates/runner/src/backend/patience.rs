@@ -52,7 +52,7 @@ impl<'a> Patience<'a> {
     }
 
     /// With so many polls before the first yield, and no pause of the processor between them: where what is waited for takes a
-    /// microsecond, a pause of 40 ns would be measured.
+    /// microsecond, the pause would be measured.
     pub(super) fn spinning(self, spins: u32) -> Patience<'a> {
         Patience { spins, pauses: false, ..self }
     }
