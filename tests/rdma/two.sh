@@ -24,7 +24,7 @@ both 0 "$name" busbw latency $rdma -b 2 -e 4K -f 8 -n 20
 
 name="bw: the kernel's connection manager connects four queue pairs (-R), data verified"
 both 0 "$name" busbw bw $rdma -b 7 -e 10000 -f 11 -W 16 --rdma_cm --qp 4 --record /tmp/recordcm
-! first || { rows "$name" 4; cp /tmp/recordcm "$out"; says "$name" '"rdma_cm":true'; says "$name" '"gid":"10\.0\.1\.2"'; ok "$name"; }
+! first || { rows "$name" 4; cp /tmp/recordcm "$out"; says "$name" '"connection_manager":true'; says "$name" '"gid":"10\.0\.1\.2"'; ok "$name"; }
 
 for verb in write read send; do
   name="bw: $verb between two hosts, data verified"

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod blank;
 pub mod content;
 pub mod datagram;
 mod events;
@@ -20,6 +21,7 @@ pub mod tcp;
 pub mod transport;
 
 pub use self::{
+    blank::Blank,
     content::Content,
     link::{Change, Link},
     network::{Label, LinkId, Network, Route, Stage},

@@ -48,9 +48,6 @@ pub struct VerbsFacts {
     pub interface: Option<String>,
     /// Bytes up to which messages are copied when they are posted, as the device granted it.
     pub inline_bytes: u32,
-    /// Whether the kernel's connection manager connected the queue pairs (perftest's -R).
-    #[serde(default)]
-    pub rdma_cm: bool,
     /// Whether the device may write to memory in any order (PCIe relaxed ordering), as far as it was asked to.
     #[serde(default)]
     pub relaxed_ordering: bool,
@@ -148,7 +145,6 @@ mod tests {
             numa: Some(0),
             interface: None,
             inline_bytes: 0,
-            rdma_cm: false,
             relaxed_ordering: true,
             gpu: None,
             why: String::new(),

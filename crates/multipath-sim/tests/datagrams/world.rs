@@ -3,16 +3,15 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    ops::Range,
     time::Duration,
 };
 
 use busbw_multipath::{
-    Ack, Action, Capabilities, Destination, Memory, PathConfig, Receiver, Sender, Source, Time,
+    Ack, Action, Capabilities, PathConfig, Receiver, Sender, Time,
     frame::{Frame, Header, take},
 };
 use busbw_multipath_sim::{
-    Content, Label, Link, LinkId, Random, Route, Simulation, Wake, Ways, datagram::Flow,
+    Blank, Content, Label, Link, LinkId, Random, Route, Simulation, Wake, Ways, datagram::Flow,
 };
 
 const CHUNK: u32 = 16 << 10;
@@ -22,30 +21,6 @@ const MTU: u32 = 9000;
 const HEADERS: u32 = 60;
 /// Paths that are drawn in vain before the earliest is taken: what is left may be of use to no other.
 const REFUSALS: usize = 8;
-
-/// A message of which nobody compares the bytes: `properties` does.
-#[derive(Debug, Clone)]
-struct Blank;
-
-impl Memory for Blank {
-    fn part(&self, _: usize, _: usize) -> Blank {
-        Blank
-    }
-
-    fn overlaps(&self, _: &Range<usize>) -> bool {
-        false
-    }
-}
-
-impl Source for Blank {
-    fn copied(&self) -> Blank {
-        Blank
-    }
-}
-
-impl Destination for Blank {
-    fn write(&self, _: &[u8]) {}
-}
 
 /// A connection, and the flows of its paths there and back.
 struct Connection {

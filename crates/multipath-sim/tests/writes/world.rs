@@ -1,14 +1,13 @@
 //! One connection over unreliable paths that write to the receiver's memory, as UC queue pairs do, in a simulated network.
 //! Not what is asked of it (`main`).
 
-use std::{collections::HashMap, ops::Range, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use busbw_multipath::{
-    Action, Capabilities, ConnectError, Memory, PathConfig, Sender, Settled, Source, Time,
-    frame::take,
+    Action, Capabilities, ConnectError, PathConfig, Sender, Settled, Time, frame::take,
 };
 use busbw_multipath_sim::{
-    Content, Label, Link, LinkId, Route, Simulation, Wake, Ways, datagram::Flow,
+    Blank, Content, Label, Link, LinkId, Route, Simulation, Wake, Ways, datagram::Flow,
 };
 
 const CHUNK: u32 = 64 << 10;
@@ -17,26 +16,6 @@ const MTU: u32 = 4096;
 const HEADERS: u32 = 60;
 /// Between two looks at what is late.
 const TICK: Duration = Duration::from_millis(1);
-
-/// Memory of which nobody compares the bytes: which chunks arrive is looked at.
-#[derive(Debug, Clone)]
-struct Blank;
-
-impl Memory for Blank {
-    fn part(&self, _: usize, _: usize) -> Blank {
-        Blank
-    }
-
-    fn overlaps(&self, _: &Range<usize>) -> bool {
-        false
-    }
-}
-
-impl Source for Blank {
-    fn copied(&self) -> Blank {
-        Blank
-    }
-}
 
 /// A path: its links, there and back, and what its ends know.
 struct Path {

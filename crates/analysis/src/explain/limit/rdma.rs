@@ -57,7 +57,6 @@ mod tests {
             numa: None,
             interface: None,
             inline_bytes: 0,
-            rdma_cm: false,
             relaxed_ordering: true,
             gpu: None,
             why: String::new(),

@@ -172,6 +172,8 @@ pub(super) struct OpenPort {
     pub link: Link,
     /// When it was last looked whether it is up, and why it was not.
     looked: Mutex<(Instant, Option<String>)>,
+    /// Whether its device has unreliable queue pairs, once that was tried.
+    pub has_unreliable: OnceLock<bool>,
 }
 
 impl OpenPort {
@@ -222,6 +224,7 @@ impl OpenPort {
             port: port.clone(),
             device,
             looked: Mutex::new((Instant::now(), None)),
+            has_unreliable: OnceLock::new(),
         }))
     }
 

@@ -85,15 +85,18 @@ pub(super) fn queue(port: &OpenPort) -> Result<Arc<CompletionQueue>, VerbsError>
     CompletionQueue::new(&port.device, ENTRIES)
 }
 
-/// Whether the devices of these have unreliable queue pairs (UC); where one has not, it is said.
-pub(super) fn have_unreliable(queues: &[Arc<CompletionQueue>]) -> bool {
-    let lacking = queues.iter().find_map(|queue| Made::new(queue, false).err());
-    if let Some(why) = &lacking {
-        log::info(&format!(
-            "NET/busbw: reliable queue pairs are used (RC), since there are no others: {why}"
-        ));
-    }
-    lacking.is_none()
+/// Whether the device of a port has unreliable queue pairs (UC), which is tried once; where it has not, it is said.
+pub(super) fn has_unreliable(port: &OpenPort, queue: &Arc<CompletionQueue>) -> bool {
+    *port.has_unreliable.get_or_init(|| {
+        let lacking = Made::new(queue, false).err();
+        if let Some(why) = &lacking {
+            log::info(&format!(
+                "NET/busbw: {} has reliable queue pairs alone, which are used (RC): {why}",
+                port.name()
+            ));
+        }
+        lacking.is_none()
+    })
 }
 
 /// Queue pairs that this process has made.

@@ -158,7 +158,10 @@ impl Connection {
             .map(|port| queue_pairs::queue(port))
             .collect::<std::result::Result<Vec<_>, _>>()
             .map_err(refused)?;
-        let is_reliable = service == Service::Reliable || !queue_pairs::have_unreliable(&queues);
+        let have_unreliable = || {
+            ports.iter().zip(&queues).all(|(port, queue)| queue_pairs::has_unreliable(port, queue))
+        };
+        let is_reliable = service == Service::Reliable || !have_unreliable();
         let capabilities = match is_reliable {
             true => Capabilities::RELIABLE_WRITES,
             false => Capabilities::UNRELIABLE_WRITES,

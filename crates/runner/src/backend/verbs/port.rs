@@ -187,7 +187,6 @@ impl OpenPort {
             numa: choice.numa,
             interface: choice.interface.clone(),
             inline_bytes,
-            rdma_cm: options.connection_manager,
             relaxed_ordering: ordering == PcieOrdering::Relaxed,
             gpu: None,
             why: choice.why.clone(),
